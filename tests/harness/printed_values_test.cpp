@@ -10,6 +10,7 @@
 #include "harness/compare/quantity.h"
 #include "harness/place/gpu_state.h"
 #include "harness/record/google_benchmark.h"
+#include "harness/report/commands/import_report.h"
 #include "harness/report/commands/rerun_report.h"
 #include "harness/report/commands/work_report.h"
 #include "harness/report/document/evidence_json.h"
@@ -198,6 +199,22 @@ TEST(PrintedValues, OfARecord) {
       R"({"largest":1.0,"lower_quartile":0.25,"median":0.375,"smallest":0.0,"upper_quartile":0.5} )"
       R"({"rank":1,"slower":0.08} {"loss":2.625,"step":4})");
   EXPECT_EQ(to_json(record_from_json(to_json(r), "test")), to_json(r));
+}
+
+/// Of 2 x 2 ranks, whose fullest needs 11 MiB.
+TEST(PrintedValues, OfAnImportsAnswer) {
+  const Imported imported;
+  const ImportReport report{.imported = imported,
+                            .capacity = 17 * gibi,
+                            .command = "frugal measure",
+                            .not_run = "",
+                            .records = {distinct_record()}};
+  const std::string said = report.in("markdown");
+  EXPECT_EQ(said.substr(0, said.find("frugal measure")), R"(tiny: 3,952 parameters
+It fits: a rank needs 11 MiB of 17 GiB on cuda, 4 ranks.
+A step takes 1 s, MFU 25 %.
+
+)");
 }
 
 /// By the names under which two runs are compared.

@@ -123,9 +123,15 @@ void expect_passes(const RecordedTrace& run, int batches) {
     std::vector<std::string> expected, actual;
     for (const Action& action : schedule.actions[static_cast<size_t>(stage)])
       if (!is_message(action.kind)) expected.push_back(to_text(action, schedule.chunks));
-    for (const json& slice : run.slices(stage, passes))
+    int steps = 0;
+    for (const json& slice : run.slices(stage, passes)) {
       actual.push_back(slice.at("name").get<std::string>() + "@" +
                        slice.at("args").at("version").dump());
+      if (!slice.at("args").contains("microbatch")) {
+        EXPECT_EQ(slice.at("args").at("batch"), steps++) << slice;
+      }
+    }
+    EXPECT_EQ(steps, batches) << "stage " << stage;
     EXPECT_THAT(actual, ElementsAreArray(expected)) << "stage " << stage;
   }
 }
