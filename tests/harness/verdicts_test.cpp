@@ -150,16 +150,16 @@ TEST(Check, CountsThePapersProgramBeforeFrugal) {
 TEST(Inventory, SaysWhatBecameOfEachRow) {
   const Inventory inventory{"paper",
                             "A paper",
-                            {{"table 1", "times", {"paper/table"}, ""},
+                            {{"table 1", "times", {"paper/none", "paper/table"}, ""},
                              {"table 2", "more", {"paper/other"}, ""},
                              {"figure 1", "a drawing", {}, "no numbers"}}};
   const Table table = inventory_table(inventory, reproduced());
   ASSERT_EQ(table.rows.size(), 3U);
-  EXPECT_EQ(table.rows[0][2], "table");
+  EXPECT_EQ(table.rows[0][2], "none, table");
   EXPECT_EQ(table.rows[0][3], "1 reproduced");
   EXPECT_EQ(table.rows[1][3], "not run");
   EXPECT_EQ(table.rows[2][3], "no numbers");
-  EXPECT_THAT(inventory_markdown({inventory}), HasSubstr("| table 1 | times | `table` |  |"));
+  EXPECT_THAT(inventory_markdown({inventory}), HasSubstr("| table 1 | times | `none`, `table` |  |"));
 }
 
 }  // namespace
