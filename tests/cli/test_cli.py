@@ -149,7 +149,7 @@ class BadInput(Cli):
     def test_outputs(self):
         (self.folder / "given").write_text("a file, not a folder")
         self.rejected("reproduce", "korthikanti2022/table2", "--out", "given/out", says=["--out", "given/out"])
-        self.rejected("report", "absent", says=["absent", "records.jsonl"])
+        self.rejected("report", "absent", says=["absent", "there is no such folder or file"])
 
 
 class Reproduce(Cli):
