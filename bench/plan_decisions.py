@@ -20,7 +20,7 @@ PAPERS_DEPTH = {"gpt-2.2b": 8, "gpt-3.8b": 16}
 def plans(frugal, model, batch, recompute):
     printed = run(
         frugal, "plan", "--within", "1000", "--model", model, "--hardware", "v100-p3-16xlarge", "--devices", "64", "--batch", str(batch),
-         "--schedule", "2bw", *PAPERS_SPACE, "--recompute", recompute, "--program", BEHAVIOUR, "--rows", "1000", "--format", "json")
+        "--schedule", "2bw", *PAPERS_SPACE, "--recompute", recompute, "--program", BEHAVIOUR, "--rows", "1000", "--format", "json")
     return json.loads(printed)["fitting"]
 
 
