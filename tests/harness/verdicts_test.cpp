@@ -159,7 +159,8 @@ TEST(Inventory, SaysWhatBecameOfEachRow) {
   EXPECT_EQ(table.rows[0][3], "1 reproduced");
   EXPECT_EQ(table.rows[1][3], "not run");
   EXPECT_EQ(table.rows[2][3], "no numbers");
-  EXPECT_THAT(inventory_markdown({inventory}), HasSubstr("| table 1 | times | `none`, `table` |  |"));
+  EXPECT_THAT(inventory_markdown({inventory}),
+              HasSubstr("| table 1 | times | `none`, `table` |  |"));
 }
 
 }  // namespace
