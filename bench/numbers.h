@@ -10,7 +10,7 @@
 /// The arithmetic of benchmarks, apart from what they run.
 namespace frugal::bench {
 
-/// What a round's timeline says of a schedule, in seconds or as fractions: metrics of the record.
+/// Adds metrics of a round's timeline, in seconds or as fractions.
 void add_timeline(const Timeline& recorded, const ScheduleKind& schedule, Record& record);
 
 /// (p − 1)/m of p stages with a flush, m = 1 where one microbatch goes through at a time; 0

@@ -107,7 +107,7 @@ inline const Artifact& artifact_of(const std::string& id) {
   static const std::vector<const Artifact*> all = all_artifacts();
   return **std::ranges::find(all, id, [](const Artifact* one) { return one->id(); });
 }
-/// Of an artifact's cases on its virtual machine.
+/// Draws records of an artifact's cases on its virtual machine.
 inline Records drawn_of(const Artifact& artifact) {
   return records_of(artifact, {.cpu = false}, observe_all);
 }

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using Notes = std::vector<std::string>;
 
-/// What an import reads: all of its fields, and some of its notes, "missing: --x 1 -> why".
+/// Result of an import: all of its fields, and some of its notes, "missing: --x 1 -> why".
 void expect_reads(const char* format, const std::string& text, const ImportOptions& options,
                   const json& fields, const Notes& notes = {}) {
   SCOPED_TRACE(text);

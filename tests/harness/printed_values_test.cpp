@@ -67,7 +67,7 @@ Record distinct_record() {
   return r;
 }
 
-/// Of 4 stages that which has most, and a 12th of a machine's host.
+/// Need of the fullest of 3 stages, and of its host.
 Needed needed() {
   Needed needed{.on = "virtual:x", .capacity = 17 * gibi, .host_capacity = 19 * gibi};
   needed.memory.peak_total = 23 * gibi;
@@ -151,7 +151,7 @@ TEST(PrintedValues, OfParameters) {
   EXPECT_EQ(text("1T"), "1T: 1.008 trillion parameters (1,008,038,758,400)\n");
 }
 
-/// Of the second stage, which is the fullest.
+/// Exports the second stage, which is the fullest.
 TEST(PrintedValues, OfExportedNeeds) {
   Record r = full_record();
   r.needed = needed();
@@ -201,7 +201,7 @@ TEST(PrintedValues, OfARecord) {
   EXPECT_EQ(to_json(record_from_json(to_json(r), "test")), to_json(r));
 }
 
-/// Of 2 x 2 ranks, whose fullest needs 11 MiB.
+/// Answers for 2 x 2 ranks, whose fullest needs 11 MiB.
 TEST(PrintedValues, OfAnImportsAnswer) {
   const Imported imported;
   const ImportReport report{.imported = imported,
