@@ -46,6 +46,13 @@ def value_of(text, kind):
             "boolean": lambda: {"true": True, "false": False}[text], "number": lambda: float(text)}[kind]()
 
 
+def table_of(exported):
+    """What `frugal export` printed: names of columns, the kind of each, and its values, a list for each column."""
+    columns, *rows = csv.reader(io.StringIO(exported))
+    kinds = list(kinds_of(columns))
+    return columns, kinds, [[value_of(row[i], kind) for row in rows] for i, kind in enumerate(kinds)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", metavar="DIR", help="with records.jsonl")
@@ -63,11 +70,10 @@ def main():
     exported = subprocess.run([given.frugal, "export", given.folder], capture_output=True, text=True, check=False)
     if exported.returncode != 0:
         sys.exit(exported.stderr.strip())
-    rows = list(csv.reader(io.StringIO(exported.stdout)))
-    columns, rows = rows[0], rows[1:]
+    columns, kinds, values = table_of(exported.stdout)
     types = {"integer": arrow.int64(), "number": arrow.float64(), "boolean": arrow.bool_(), "string": arrow.string(),
              "numbers": arrow.list_(arrow.float64())}
-    arrays = [arrow.array([value_of(row[i], kind) for row in rows], types[kind]) for i, kind in enumerate(kinds_of(columns))]
+    arrays = [arrow.array(column, types[kind]) for kind, column in zip(kinds, values)]
     part = f"{given.file}.part"
     parquet.write_table(arrow.table(arrays, names=columns), part)
     os.replace(part, given.file)

@@ -166,6 +166,12 @@ class Processes(Started):
         self.start(3, *bench[1:], "--samples", "10", "--threads", "3")
         self.assertEqual([record["options"]["by"] for record in self.records()], ["threads", "processes"])
 
+    def test_a_message_takes_the_time_of_the_ranks_that_exchange_it(self):
+        """The third rank has nothing to do; no memory moves 4 MiB at a terabyte a second."""
+        self.start(3, "bench", "processes", "--case", "message/4MiB/*", "--samples", "10", "--threads", "3")
+        for record in self.records():
+            self.assertGreater(min(record["metrics"]["time"]["samples"]), 4 * 2**20 / 1e12, record["options"])
+
     def test_a_users_mistake_is_said_once(self):
         self.refused(2, *TINY, "--tensor-parallel", "2", "--stpes", "3", says=['there is no "--stpes"'])
         self.refused(2, *TINY, "--tensor-parallel", "2", "--heads", "3", says=["must be divisible by"])

@@ -116,9 +116,9 @@ bool is_of(const Claim& claim, const Cell& cell) {
              over = claim.id.starts_with("without-both");
   if (capacity) {
     // Without effect each would be what the other one is in the paper.
+    const Paper paper("korthikanti2022");
     const PaperCell& other =
-        Paper("korthikanti2022")
-            .cell("figure1", cell.row, over ? "total, present work" : "total, baseline");
+        paper.cell("figure1", cell.row, over ? "total, present work" : "total, baseline");
     if (claim.relation != (over ? Claim::Relation::at_least : Claim::Relation::at_most) ||
         claim.no_effect != other.value)
       return false;

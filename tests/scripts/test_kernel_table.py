@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pathlib
 import struct
+import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
@@ -28,6 +29,20 @@ def use(*boards):
 
 def jump(predicate=ALWAYS):
     return struct.pack("<QQ", 0x947 | predicate, 7 << 23 | NO_BOARD)
+
+
+def elf(sections, architecture):
+    """An object file of sections whose names end in .shstrtab's, with shared memory taking no room in it."""
+    names = "\0".join(sections) + "\0"
+    data, rows = bytearray(64), []
+    for name, content in sections.items():
+        content = names.encode() if name == ".shstrtab" else content
+        empty = name.startswith(".nv.shared.")
+        rows.append(struct.pack("<IIQQQQIIQQ", f"\0{names}".index(f"\0{name}\0"), 8 if empty else 1, 0, 0, len(data), len(content), 0, 0, 0, 0))
+        data += b"" if empty else content
+    struct.pack_into("<6s12xH20xQI", data, 0, b"\x7fELF\x02\x01", 190, len(data), architecture << 8)
+    struct.pack_into("<HH", data, 60, len(rows), list(sections).index(".shstrtab"))
+    return bytes(data) + b"".join(rows)
 
 
 class InFlight(unittest.TestCase):
@@ -105,6 +120,23 @@ class Table(unittest.TestCase):
         section = struct.pack("<BBHII", 4, 0x2F, 8, 3, 40) + struct.pack("<BBH", 3, 0x1B, 255) + struct.pack("<BBHI", 4, 5, 4, 192)
         self.assertEqual(list(table.attributes(section)), [(0x2F, (3, 40)), (5, (192,))])
         self.assertEqual(table.short("void a::(anonymous namespace)::f<true, a::b::Bf16 >(a::View, int)"), "f<true, bf16>")
+
+    def test_shared_memory_is_without_what_cuda_reserves(self):
+        """Kernels with 3000 bytes of their own, with none, and with no section of it; the same for another architecture."""
+        sizes = {"own": 3000 + 1024, "none": 1024}
+        sections = {"": b"", ".symtab": b"".join(struct.pack("<IBBHQQ", at, 0, 0, 0, 0, 0) for at in (0, 1, 5, 10)),
+                    ".nv.info": b"".join(struct.pack("<BBHII", 4, code, 8, number, value + number) for number in (1, 2, 3)
+                                         for code, value in ((0x2F, 40), (0x11, 15)))}
+        for name in ("own", "none", "bare"):
+            sections[f".text.{name}"] = load(0, 16)
+            sections[f".nv.info.{name}"] = struct.pack("<BBHI", 4, 5, 4, 192) if name == "own" else b""
+        sections |= {f".nv.shared.{name}": bytes(size) for name, size in sizes.items()}
+        sections |= {".strtab": b"\0own\0none\0bare\0", ".shstrtab": b""}
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"before" + elf(sections, 80) + elf(sections, 90) + b"behind")
+            file.flush()
+            self.assertEqual(table.kernels_of(pathlib.Path(file.name)), [
+                ("bare", 43, 0, 18, 0, 16, 16), ("none", 42, 0, 17, 0, 16, 16), ("own", 41, 3000, 16, 192, 16, 16)])
 
 
 if __name__ == "__main__":

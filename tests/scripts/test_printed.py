@@ -119,6 +119,38 @@ class Hosts(InAFolder):
         self.assertEqual(sum(command.endswith("root tbf rate 1gbit burst 128kb latency 100ms") for command in commands), 6)
 
 
+class TriedInARoot(InAFolder):
+    def test_what_a_step_took(self):
+        """Two steps beside a file that is there: the first writes 80 kB, the second has 48 of them left."""
+        with mock.patch.object(sys, "path", [str(SOURCE / "scripts"), *sys.path]):
+            tried = script("try-in-root")
+        root, commands, sizes = self.folder / "root", [], []
+        root.mkdir()
+        (root / "before").write_bytes(bytes(100_000))
+        ready = tried.Tried.__new__(tried.Tried)
+        ready.root = root
+        ready.given = mock.Mock(folder=self.folder, costs=self.folder / "costs.json", steps=[])
+
+        def run(command, **options):
+            commands.append(command[-1])
+            options["stdout"].write(b"said\n")
+            written = root / "written"
+            written.write_bytes(bytes(80_000 if command[-1] == "first" else 48_000))
+            sizes.append(512 * written.stat().st_blocks)
+            return {"status": 0, "seconds": 61.25, "processor_seconds": 100.5, "largest_process_bytes": 7}
+
+        with mock.patch.object(tried.costs, "run", run), contextlib.redirect_stdout(io.StringIO()) as out, \
+                mock.patch.object(os, "getloadavg", lambda: (1.26, 9, 9)):
+            self.assertEqual([ready.run(f"the {what}", what) for what in ("first", "second")], ["said\n"] * 2)
+        self.assertEqual(commands, ["first", "second"])
+        self.assertEqual(out.getvalue(), "   61.2 s  the first\n   61.2 s  the second\n")
+        kept = json.loads((self.folder / "costs.json").read_text())
+        self.assertEqual(kept["steps"], [{"what": f"the {what}", "status": 0, "seconds": 61.25, "processor_seconds": 100.5,
+                                          "largest_process_bytes": 7, "disk_bytes": size, "load_average": 1.3}
+                                         for what, size in (("first", sizes[0]), ("second", sizes[1] - sizes[0]))])
+        self.assertLess(sizes[1], sizes[0])
+
+
 class Faults(InAFolder):
     def test_a_fault_of_python_is_on_by_its_number(self):
         faults = script("faults")
