@@ -1,11 +1,13 @@
-"""What several ranks of a processor took, for paper_tables.py: memory beside PyTorch's FSDP2, of bench/pytorch_fsdp.py, and
-the time of a ring beside a balanced one, of bench/balanced_ring.py."""
+"""What several ranks of a processor took, for paper_tables.py: memory beside PyTorch's FSDP2, of bench/pytorch_fsdp.py,
+the time of a ring beside a balanced one, of bench/balanced_ring.py, and how runs end in which something goes wrong, of
+tests/cli/test_faults.py and tests/cli/test_kills.py."""
 
 import pathlib
+import textwrap
 
 from evaluation_tables import read, table
 
-KINDS = ("pytorch-fsdp", "balanced-ring")
+KINDS = ("pytorch-fsdp", "balanced-ring", "faults", "kills")
 MB = 1e6
 
 
@@ -40,3 +42,24 @@ def balanced_ring(path):
                      f"{100 * case['attention_share']:.0f} %", str(time["base_processes"])])
     return table(["tokens", "ring, s", "zigzag, s", "ring / zigzag", "95 % interval", "predicted", "attention's share",
                   "turns"], 8, rows)
+
+
+def faults(path):
+    """Of each fault, where ranks are threads or processes, and of each moment the exit status and the seconds to the end."""
+    said = read(path)
+    rows = []
+    for fault in said["faults"]:
+        ends = [fault["moments"].get(moment) for moment in said["moments"]]
+        rows.append([fault["what"], fault["ranks"], fault["whose"],
+                     *(f"{end['status']}, {end['seconds']:.1f} s" if end else "" for end in ends)])
+    return table(["what goes wrong", "ranks are", "said to be whose fault", *said["moments"]], 0, rows)
+
+
+def kills(path):
+    """How many runs were killed, and how many of them left a checkpoint half written or half removed."""
+    said = read(path)
+    by = {kind: sum(kill["ranks_are"] == kind for kill in said["kills"]) for kind in ("threads", "processes")}
+    half = sum(kill["left_half"] for kill in said["kills"])
+    return textwrap.fill(f"This held for all {len(said['kills'])} kills, {by['threads']} of runs whose ranks are threads and {by['processes']} of "
+                         f"runs of {said['ranks']} processes; {half} of them left a checkpoint half written or half removed beside it.",
+                         120) + "\n"

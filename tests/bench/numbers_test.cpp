@@ -296,7 +296,7 @@ TEST(BenchmarkNumbers, ATimelinesSteadyPartIsBetweenTheFillAndTheDrain) {
   EXPECT_EQ(ideal_bubble(config), 4);
 }
 
-/// What a case records before it is timed, and after one round where it is.
+/// The record of a case before its first round, or after one.
 Record observed(const Benchmark& benchmark, const std::string& id, const std::string& on,
                 bool timed = false) {
   const auto target = make_target({.on = on, .threads = benchmark.name[0] == 'p' ? 2 : 1});
@@ -341,8 +341,8 @@ TEST(BenchmarkNumbers, WorkIsThatOfTheEquations) {
   EXPECT_NEAR(steps.samples("work").at(0) / work, 1, 1e-3);
 }
 
-/// By a clock that does not run, the passes of the layer; of messages there and back, and of the
-/// batches of a run, what the test's own clock has seen.
+/// Passes of a layer by a clock that does not run; messages there and back and the batches of a run
+/// against the test's own clock.
 TEST(BenchmarkNumbers, TimesAreOfAllThatTheySay) {
   const std::string machine = "virtual:h100-dgx";
   const auto target = make_target({.on = machine});
@@ -369,7 +369,7 @@ TEST(BenchmarkNumbers, MemoryBoundOperationsMoveWhatACopyDoes) {
   EXPECT_NEAR(copied * h100.memory_bandwidth * h100.memory_fraction / (512 * mib), 1, 0.01);
 }
 
-/// Of 22B's layer of s = 2048 tokens, h = 6144 and a = 64: table 2 of korthikanti2022 and its 4/3.
+/// Table 2 of korthikanti2022 and its 4/3, for 22B's layer: s = 2048 tokens, h = 6144, a = 64.
 TEST(BenchmarkNumbers, RecomputedLayersKeepAndDoWhatTheirPaperSays) {
   const std::string machine = "virtual:h100-dgx";
   const double s = 2048, h = 6144, a = 64, forward = 24 * s * h * h * (1 + s / (6 * h));

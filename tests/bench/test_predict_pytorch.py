@@ -11,7 +11,7 @@ sys.path[:0] = [str(SOURCE / "bench/gpu"), str(SOURCE / "bench")]
 
 
 class Tensor:
-    """Of a shape, in storage of its own."""
+    """A tensor of a shape, in storage of its own."""
 
     def __init__(self, *shape):
         self.shape = shape

@@ -39,7 +39,7 @@ def row(frugal, eager, compiled, steps=2, **more):
 
 
 def records(*measured):
-    """As they are read again, with a line that was cut off."""
+    """Records as they are read again, with a line that was cut off."""
     flat = [record for each in measured for record in (each if isinstance(each, list) else each.records.values())]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "file"

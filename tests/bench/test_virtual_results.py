@@ -47,12 +47,12 @@ SENT = {"shift": 2.5, "all-reduce": 3.0}
 
 
 def said_of(words):
-    """What stands behind a flag of a command."""
+    """The word behind a flag of a command."""
     return lambda flag: words[words.index(flag) + 1]
 
 
 def printed(main, *arguments):
-    """What a script's main function prints, as JSON."""
+    """The output of a script's main function, as JSON."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         main(*arguments)

@@ -1,9 +1,16 @@
 """Programs whose ranks are processes, as mpirun starts them. CTest sets FRUGAL_MPIRUN; without MPI it does not."""
 
+import json
 import os
 import pathlib
 import shlex
 import subprocess
+import sys
+
+from program import FRUGAL, SOURCE
+
+sys.path.append(str(SOURCE / "bench"))
+import artifact_costs  # noqa: E402
 
 MPIRUN = shlex.split(os.environ.get("FRUGAL_MPIRUN", ""))
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -40,3 +47,9 @@ def ours(stderr):
 def exported(variables):
     """Arguments of mpirun with which processes on other hosts have these variables too."""
     return [argument for name in variables for argument in ("-x", name)]
+
+
+def keep(folder, what, content):
+    """Writes what was measured here into a folder of results/."""
+    content = {"schema": f"frugal.{what}/1", "source": "measured", "machine": artifact_costs.machine(FRUGAL), **content}
+    (pathlib.Path(folder) / f"{what}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

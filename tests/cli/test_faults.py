@@ -1,7 +1,7 @@
 """What goes wrong in a run of several ranks: every process ends in time, says whose fault it was, and what was
 finished is kept. FRUGAL_FAULTY is the program in which something goes wrong. Each kind of fault is tried at a moment
-drawn by the number of commits; with FRUGAL_WRITE_FAULTS, which is docs/cluster.md, at all of them, and that gets the
-table."""
+drawn by the number of commits; with FRUGAL_WRITE_FAULTS, a folder of results/, at all of them, and faults.json there
+gets what was seen (plots/rank_tables.py)."""
 
 import dataclasses
 import json
@@ -24,7 +24,6 @@ import hosts  # noqa: E402
 
 FAULTY = os.environ.get("FRUGAL_FAULTY", "")
 WRITE = os.environ.get("FRUGAL_WRITE_FAULTS", "")
-BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
 COMMITS = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=SOURCE, capture_output=True, text=True,
                          check=False).stdout.strip()
 RANKS = 4
@@ -211,17 +210,14 @@ class Faults(Cli):
     def tearDownClass(cls):
         if not WRITE:
             return
-        lines = ["| what goes wrong | ranks are | said to be whose fault | " + " | ".join(MOMENTS) + " |",
-                 "|---" * (3 + len(MOMENTS)) + "|"]
+        faults = []
         for (kind, as_processes), row in sorted(cls.table.items(), key=lambda item: (list(KINDS).index(item[0][0]),
                                                                                      item[0][1])):
             whose = " or ".join(sorted({whose for _, _, whose in row.values()}, reverse=True)) or "nobody's"
-            cells = [f"{row[m][0]}, {row[m][1]:.1f} s" if m in row else "" for m in MOMENTS]
-            lines.append(f"| {KINDS[kind].what} | {'processes' if as_processes else 'threads'} | {whose} | " +
-                         " | ".join(cells) + " |")
-        page = pathlib.Path(WRITE).read_text(encoding="utf-8")
-        begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-        pathlib.Path(WRITE).write_text(page[:begin] + "\n" + "\n".join(lines) + "\n" + page[end:], encoding="utf-8")
+            faults.append({"fault": kind, "what": KINDS[kind].what, "ranks": "processes" if as_processes else "threads",
+                           "whose": whose, "moments": {moment: {"status": status, "seconds": round(seconds, 3)}
+                                                       for moment, (status, seconds, _) in row.items()}})
+        processes.keep(WRITE, "faults", {"ranks": RANKS, "deadline_seconds": DEADLINE, "moments": MOMENTS, "faults": faults})
 
 
 def add_test(kind):

@@ -1,16 +1,14 @@
 """Runs that are killed while they write checkpoints: what they leave has a whole one in it, and nothing else that looks
 like one. Each is killed in one of the calls by which files are changed, of a write in its middle; which call of which
-rank is drawn. FRUGAL_KILLS are so many kills; with FRUGAL_WRITE_FAULTS, which is docs/cluster.md, that says how many
-there were."""
+rank is drawn. FRUGAL_KILLS are so many kills; with FRUGAL_WRITE_FAULTS, a folder of results/, kills.json there gets what
+was seen (plots/rank_tables.py)."""
 
 import json
 import os
-import pathlib
 import random
 import re
 import shutil
 import subprocess
-import textwrap
 import unittest
 
 import processes
@@ -19,7 +17,6 @@ from program import FRUGAL, Cli
 FAULTY = os.environ.get("FRUGAL_FAULTY", "")
 WRITE = os.environ.get("FRUGAL_WRITE_FAULTS", "")
 KILLS = int(os.environ.get("FRUGAL_KILLS", "8"))
-BEGIN, END = "<!-- kills -->", "<!-- /kills -->"
 SEED = "20261125"
 RANKS, STEPS = 2, 6
 RUN = ["measure", "--model", "gpt-tiny", "--on", "cpu", "--threads", "1", "--pipeline-parallel", str(RANKS),
@@ -69,7 +66,7 @@ class Kills(Cli):
         draw = random.Random(SEED)
         counts = {(rank, as_processes): self.calls(rank, as_processes)
                   for as_processes in (False, True) for rank in range(RANKS if as_processes else 1)}
-        writing = 0
+        kills = []
         for number in range(KILLS):
             as_processes = number % 2 == 1
             rank = draw.randrange(RANKS) if as_processes else 0
@@ -79,15 +76,15 @@ class Kills(Cli):
                 done = self.run_killed(call, rank, as_processes)
                 self.assertIn("fault: kill", done.stderr)
                 self.assertNotEqual(done.returncode, 0)
-                writing += any(path.suffix == ".part" for path in (self.folder / "k").iterdir())
-                self.assertGreater(len(self.found()), 0)
-        said = (f"This held for all {KILLS} kills, half of them of runs whose ranks are threads, half of runs of {RANKS} "
-                f"processes; {writing} of them left a checkpoint half written or half removed beside it.")
-        print(f"seed {SEED}: {said}")
+                half = any(path.suffix == ".part" for path in (self.folder / "k").iterdir())
+                found = self.found()
+                self.assertGreater(len(found), 0)
+                kills.append({"ranks_are": "processes" if as_processes else "threads", "rank": rank, "call": call,
+                              "calls": counts[rank, as_processes], "left_half": half,
+                              "whole": [int(path.name.removeprefix("step-")) for path in found]})
+        print(f"seed {SEED}: {len(kills)} of {KILLS} kills left a whole checkpoint")
         if WRITE:
-            page = pathlib.Path(WRITE).read_text(encoding="utf-8")
-            start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-            pathlib.Path(WRITE).write_text(f"{page[:start]}\n{textwrap.fill(said, 120)}\n{page[end:]}", encoding="utf-8")
+            processes.keep(WRITE, "kills", {"seed": SEED, "ranks": RANKS, "steps": STEPS, "kills": kills})
 
 
 if __name__ == "__main__":

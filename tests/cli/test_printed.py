@@ -13,7 +13,7 @@ GPT2 = ["--model", "gpt2-124m", "--type", "bf16", "--recompute", "full", "--micr
 
 
 def tables(text):
-    """Of each table that is printed its rows, {column: cell}: the line below a header says where its columns are."""
+    """The rows of each table that is printed, {column: cell}: the line below a header says where its columns are."""
     found, lines = [], text.splitlines()
     for number, line in enumerate(lines):
         if not re.fullmatch("-+(  -+)+", line):
@@ -30,7 +30,7 @@ def tables(text):
 
 class Printed(Cli):
     def said(self, *arguments):
-        """What a command on a virtual machine prints as a table, and as JSON."""
+        """A command on a virtual machine, as a table and as JSON."""
         return self.run_frugal(*arguments).stdout, json.loads(self.run_frugal(*arguments, "--format", "json").stdout)
 
     def test_flops_are_those_of_each_convention(self):
@@ -64,7 +64,7 @@ class Printed(Cli):
                                    of_a_token[convention] * TOKENS / seconds / peak, delta=1e-12)
 
     def test_operations(self):
-        """Of steps of 2 stages: the count of a step, its time, and rates of one of them."""
+        """Steps of 2 stages: the count of a step, its time, and rates of one of them."""
         text, said = self.said("operations", "--model", "gpt-tiny", "--layers", "4", "--pipeline-parallel", "2",
                                "--microbatches", "3", "--on", "virtual", "--steps", "2")
         self.assertIn(f"a step, every operation waited for: {1e3 * statistics.median(said['step_seconds']):.3f} ms", text)

@@ -1,4 +1,4 @@
-// What each case of each artifact runs, by what its paper says of it.
+// The configuration of each case of each artifact, by what its paper says of it.
 #include <gtest/gtest.h>
 
 #include <map>

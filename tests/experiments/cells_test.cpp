@@ -59,7 +59,7 @@ double after(const std::string& id, const char* kind = "activation") {
 double both_passes(const std::string& id, size_t round) {
   return round_time(id, "forward", round) + round_time(id, "backward", round);
 }
-/// What a stage has of a kind: "held", "most" of it, or "at" the peak.
+/// Bytes of a kind that a stage has: "held", the "most", or "at" the peak.
 double of_stage(const std::string& id, const char* what, const char* kind, size_t stage = 0) {
   return static_cast<double>(bytes(id, fmt::format("{} {} {}", stage, what, kind)));
 }
@@ -153,7 +153,7 @@ TEST(Cells, OfKorthikantisIterations) {
   const Paper paper("korthikanti2022");
   for (const Gpt& m : gpts) {
     const std::string full = m.name + "/full", ours = m.name + "/sequence-parallel+selective";
-    // What is printed follows but for the rounding of times to 0.01 s, and its own to 0.1.
+    // The printed gain is within the rounding of times to 0.01 s, and its own to 0.1.
     const auto expect = [&](double before, double now, Source source) {
       const double gained = 100 * (before / now - 1), off = 0.005 / now;
       const auto within = [&](double rounded) {
@@ -235,8 +235,8 @@ TEST(Cells, OfKorthikantisKeptMicrobatches) {
     const double mfu = m.of_peak(6, step_seconds(kept));
     appendix.expect(m.name, "MFU", "%", mfu);
     appendix.expect(m.name, "gain", "%", mfu - m.of_peak(6, step_seconds(none)));
-    // Of 80 GiB stages have 20 before microbatches of 1 + i/8 GiB. Interleaved, stage i of p with 3
-    // chunks begins with 2 (p - i - 1) + 2 p passes, and keeps one more.
+    // Stages have 20 of their 80 GiB before microbatches of 1 + i/8 GiB. Interleaved, stage i of p
+    // with 3 chunks begins with 2 (p - i - 1) + 2 p passes, and keeps one more.
     double all = 0, share = 0;
     for (int i = 0; i < m.stages; ++i) {
       const int in_flight = 2 * (m.stages - i - 1) + 2 * m.stages + 1;

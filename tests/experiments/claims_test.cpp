@@ -27,7 +27,7 @@ double together(const std::string& technique, size_t round) {
          round_time("22B/" + technique, "backward", round);
 }
 
-/// What a ratio may be off by: a tenth of it, or half of what it differs from 1.
+/// The tolerance of a ratio: a tenth of it, or half of its distance from 1 where that is less.
 double of_ratio(double ratio) { return std::min(0.1 * ratio, std::abs(ratio - 1) / 2); }
 
 /// Claims that are no single cell's, but for those of orders.
@@ -103,19 +103,19 @@ ExpectedClaim order_of(const std::vector<Cell>& cells, const std::string& column
   return order;
 }
 
-/// Where everything fits, the paper's cells that ran out of memory differ.
+/// How many cells agree about running out of memory where everything fits.
 ExpectedClaim oom_of(const std::vector<Cell>& cells) {
   const auto fit = std::ranges::count_if(cells, [](const Cell& c) { return !c.paper_oom; });
   return {static_cast<double>(fit), static_cast<double>(cells.size()), 0};
 }
 
-/// Whether a claim is that of a cell: its number and what it may be off by; capacities have the 80
-/// GiB of a GPU for the paper's number.
+/// Whether a claim has the number and the tolerance of a cell; the paper's number of a capacity is
+/// the 80 GiB of a GPU.
 bool is_of(const Claim& claim, const Cell& cell) {
   const bool capacity = claim.id.find("fits/") != std::string::npos,
              over = claim.id.starts_with("without-both");
   if (capacity) {
-    // Without effect each would be what the other one is in the paper.
+    // The value of no effect is what the paper says of the other one.
     const Paper paper("korthikanti2022");
     const PaperCell& other =
         paper.cell("figure1", cell.row, over ? "total, present work" : "total, baseline");
@@ -190,8 +190,8 @@ TEST(Claims, NotesSayWhatALengthTook) {
     }
 }
 
-/// Of one that is far from the paper's: what the paper's program has, here 1 GiB more, and what is
-/// then left.
+/// A cell far from the paper's names what the paper's program has, here 1 GiB more, and what that
+/// leaves unexplained.
 TEST(Claims, ReasonsSayWhatAProgramExplains) {
   const Artifact& figure9 = artifact_of("korthikanti2022/figure9");
   Records records = drawn_of(figure9);

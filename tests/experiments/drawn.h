@@ -13,7 +13,7 @@ namespace frugal::experiments::drawn_records {
 
 inline constexpr double GiB = 1073741824;
 
-/// Of a case, at least 1 and below 2.
+/// A number of a case, at least 1 and below 2.
 inline double drawn(const std::string& case_id, const std::string& what) {
   uint64_t hash = 14695981039346656037U;
   for (const char c : case_id + "|" + what)
@@ -46,8 +46,8 @@ inline BytesPerKind per_kind(const std::string& id, const std::string& what) {
   return all;
 }
 
-/// Of what a stage of a pipeline has at its peak: of cases that keep microbatches whole a whole
-/// number of GiB, each of them 1 GiB and an eighth more on every next stage.
+/// Bytes at the peak of a pipeline's stage: where microbatches are kept whole, 20 GiB and, for each
+/// kept one, 1 GiB and an eighth more on every next stage.
 inline int64_t stage_peak(const std::string& id, size_t stage) {
   if (!id.ends_with("-kept") || id.find("sequence") != std::string::npos)
     return bytes(id, fmt::format("{} peak", stage));

@@ -85,7 +85,7 @@ TEST(ImportValues, OfMegatronWithADistinctSizeInEveryDimension) {
        // 11 microbatches of 3 stages in 3 groups are of 4; a larger one has 1 more in 2 parts.
        "missing: --microbatch-group-size-per-virtual-pipeline-stage 5 -> frugal's groups are of "
        "4: 2 activations of a part fewer in flight on every stage"});
-  // What stands beside it goes before it; a vocabulary is padded all the same.
+  // Arguments beside the list go before it; a vocabulary is padded all the same.
   expect_reads("megatron", list,
                with_ranks(252,
                           {{"vocabulary_size", 1001},
@@ -187,7 +187,7 @@ TEST(ImportValues, OfMegatronArgumentByArgument) {
   expect("--max-position-embeddings 96", "{}",
          {"missing: --max-position-embeddings 96 -> rows of the positions' table; frugal's has "
           "sequence_length, 48"});
-  // Of 48 x 3 tokens in 4 bytes, / c: 200 columns / t, and 50560 / t.
+  // 48 x 3 tokens / c in 4 bytes: 200 columns / t, and 50560 / t.
   expect(
       "--defer-embedding-wgrad-compute --wgrad-deferral-limit 4 --sequence-parallel "
       "--tensor-model-parallel-size 5 --context-parallel-size 3 --global-batch-size 21",
@@ -318,7 +318,7 @@ TEST(ImportValues, OfTorchtitan) {
       "activations"};
   for (const auto& ranks : {std::optional<int64_t>(), std::optional<int64_t>(4 * 2 * 3 * 5 * 7)})
     expect_reads("torchtitan", of_llama3("405B", run + shards), with_ranks(ranks), fields, notes);
-  // Of 1680 ranks 14 shards are left, and a batch of 13 times 12 on each replica.
+  // 1680 ranks leave 14 shards, and a batch of 13 times 12 on each replica.
   expect_reads(
       "torchtitan", of_llama3("405B", run),
       with_ranks(4 * 2 * 3 * 5 * 14,

@@ -1,5 +1,5 @@
-// What commands say of machines and models, of results that are made up. Each number was worked out
-// by hand from those that are put in, which all differ.
+// Tables of machines and models from results that are made up. Each number was worked out by hand
+// from those that are put in, which all differ.
 #include <gtest/gtest.h>
 
 #include "harness/calibrate/known_errors.h"

@@ -1,4 +1,4 @@
-// What commands print and write of results that are made up. Each number was worked out by hand
+// Tables and files of commands from results that are made up. Each number was worked out by hand
 // from those that are put in, which all differ.
 #include <gtest/gtest.h>
 
@@ -62,8 +62,7 @@ Record timed(const char* size, const char* by, double work, std::vector<double> 
   return record;
 }
 
-/// Of 3 rounds: a takes 2, 0.5 and 4 times as long as b, whose rate, 12 in 2 s, is above that of c,
-/// 12 in 8.
+/// Three rounds: a takes 2, 0.5 and 4 times as long as b; b has a rate of 12 in 2 s, c of 12 in 8.
 TEST(PrintedReports, OfABenchmark) {
   using Shows = ResultColumn::Shows;
   const Benchmark benchmark{.name = "b",

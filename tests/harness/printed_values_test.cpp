@@ -217,7 +217,7 @@ A step takes 1 s, MFU 25 %.
 )");
 }
 
-/// By the names under which two runs are compared.
+/// The names are those under which two runs are compared.
 TEST(PrintedValues, OfTheQuantitiesOfARecord) {
   const Record r = distinct_record();
   CasePair pair;

@@ -67,7 +67,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(list(map(cells, table[2:])), [["x", "%", "7", "7.25", "-0.25", "± 0.5"], ["z", "%", "7", "out of memory", "", "± 0.5"]])
 
     def test_attention_may_take_so_many_times_what_its_products_take(self):
-        """Of 175B, 8 stages of 8 ranks, 64 microbatches: 10 times the seconds of 7 products of s² h FLOPs each, and once more."""
+        """175B on 8 stages of 8 ranks, 64 microbatches: 10 times the seconds of 7 products of s² h FLOPs each, and once more."""
         flops = 7 * 2048**2 * 12288 * 96 / 64 * (64 + 7)
         results = []
         for machine in modern_hardware_tables.MACHINES:
@@ -91,6 +91,20 @@ class Tables(unittest.TestCase):
         self.assertEqual(said, "1 of 2 peaks are within 0.5 % (PyTorch 2, 4 processes, float32).")
         self.assertEqual(cells(table[1]), ["gpt, L 2, h 3, s 5, v 7, b 11, m 13", "full", "yes", "7.0", "8.0", "+0.123", "21.0, 9.0", "14.0, 10.0"])
         self.assertEqual(cells(table[2])[2], "no")
+
+    def test_how_runs_end(self):
+        """Two faults, of which one has no second moment; and three kills."""
+        ends = {"start": {"status": 4, "seconds": 2.06}, "write": {"status": -9, "seconds": 0.04}}
+        faults = [{"what": "a", "ranks": "threads", "whose": "the rank", "moments": ends},
+                  {"what": "b", "ranks": "processes", "whose": "nobody's", "moments": {"start": {"status": 130, "seconds": 12.0}}}]
+        table = rank_tables.faults(self.written({"moments": ["start", "write"], "faults": faults}))
+        self.assertEqual([cells(line) for line in table.splitlines()], [
+            ["what goes wrong", "ranks are", "said to be whose fault", "start", "write"], ["---"] * 5,
+            ["a", "threads", "the rank", "4, 2.1 s", "-9, 0.0 s"], ["b", "processes", "nobody's", "130, 12.0 s", ""]])
+        kills = [{"ranks_are": kind, "left_half": half} for kind, half in (("threads", True), ("threads", False), ("processes", True))]
+        self.assertEqual(" ".join(rank_tables.kills(self.written({"ranks": 5, "kills": kills})).split()),
+                         "This held for all 3 kills, 2 of runs whose ranks are threads and 1 of runs of 5 processes; 2 of them left a "
+                         "checkpoint half written or half removed beside it.")
 
     def test_published_utilizations(self):
         case = {"devices": 8192, "tokens": 4096, "context_parallel_size": 3, "published_mfu": 0.43, "mfu": 0.4567, "peak_bytes": 77 * GIB}

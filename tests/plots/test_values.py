@@ -69,7 +69,7 @@ class Values(unittest.TestCase):
         style.plt.close("all")
 
     def run_main(self, module, folder, name):
-        """What a script's figure has, drawn from a folder."""
+        """The numbers of a script's figure, drawn from a folder."""
         with tempfile.TemporaryDirectory() as out, contextlib.redirect_stdout(io.StringIO()):
             before, sys.argv = sys.argv, [module.__name__, str(folder), out]
             try:

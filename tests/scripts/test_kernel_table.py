@@ -17,7 +17,7 @@ NO_BOARD = 7 << 46  # writes no scoreboard
 
 
 def load(board, width, predicate=ALWAYS):
-    """Of 16, 8, 4 bytes or fewer."""
+    """A load of 16, 8, 4 bytes or fewer."""
     code = {1: 0, 2: 2, 4: 4, 8: 5, 16: 6}[width]
     return struct.pack("<QQ", 0x981 | predicate, code << 9 | board << 46)
 
@@ -92,7 +92,7 @@ class Warps(unittest.TestCase):
 
 
 class Table(unittest.TestCase):
-    """Of a kernel whose numbers all differ: 8 blocks of 6 warps, of whose registers a quarter of the file holds 12 warps'."""
+    """A kernel whose numbers all differ: 8 blocks of 6 warps, of whose registers a quarter of the file holds 12 warps'."""
     KERNEL = {"registers": 40, "shared": 3000, "stack": 16, "threads": 192, "load": 16, "flight": 24}
 
     def test_a_row(self):

@@ -1,4 +1,4 @@
-"""What scripts/ print and decide, of inputs that are made up."""
+"""Numbers and decisions of scripts/, from inputs that are made up."""
 
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-// What groups of checks say of times that are made up, worked out by hand.
+// Findings of groups of checks from times that are made up, worked out by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ class Judged : public ::testing::Test {
       if (one.name == group) return one.judge(watched);
     throw std::out_of_range(std::string(group));
   }
-  /// What a reader sees, and the number with its limit.
+  /// Compares the line that a reader sees, the number and its limit.
   static void expect(const Finding& found, const std::string& said, double value, double limit) {
     EXPECT_EQ(found.seen + "|" + found.expected + "|" + found.reason, said);
     EXPECT_NEAR(found.number->seen.value / value, 1, 1e-12);
@@ -56,7 +56,7 @@ TEST_F(Judged, RatesAreOfWorkAndTimesOfASecond) {
          "w: 3 [3, 3] GB/s|4 GB/s, a reference|", 3e9, 2.8e9);
 }
 
-/// Of 2 ranks, 2 (2 - 1) / 2 of all crosses a link in an all-reduce, and half of it in an
+/// Between 2 ranks, 2 (2 - 1) / 2 of all crosses a link in an all-reduce, and half of it in an
 /// all-gather.
 TEST_F(Judged, CollectivesSayHowMuchTheyMove) {
   const auto probes = collectives_group().probes(bench_);
