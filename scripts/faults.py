@@ -8,7 +8,7 @@
 
 All faults are put into one copy of the sources, and the environment variable FRUGAL_FAULT, a number, says which of
 them is on: `right` has become `(frugal_fault(N) ? (wrong) : (right))`, or with if and else where it is statements; in
-Python, expressions alone, `((wrong) if _fault(N) else (right))`. `found_by` is a program and a filter of its tests, or
+Python, expressions alone, `((wrong) if _fault(N) else (right))`. Several faults may have the same `right`. `found_by` is a program and a filter of its tests, or
 `ctest` and the exact name of a test.
 """
 
@@ -87,15 +87,18 @@ def is_statement(fault, which):
 
 def with_faults(text, faults):
     """A source with its faults, each {number: fault}, to choose among."""
+    chosen = {}
     for number, fault in faults.items():
         right, wrong = fault["right"], fault["wrong"]
+        others = chosen.get(right, right)
         if is_python(fault):
-            both = f"(({wrong}) if _fault({number}) else ({right}))"
+            chosen[right] = f"(({wrong}) if _fault({number}) else ({others}))"
         elif is_statement(fault, "right"):
-            both = f"if (frugal_fault({number})) {{ {wrong} }} else {{ {right} }}"
+            chosen[right] = f"if (frugal_fault({number})) {{ {wrong} }} else {{ {others} }}"
         else:
-            both = f"(frugal_fault({number}) ? ({wrong}) : ({right}))"
-        text = text.replace(right, both)
+            chosen[right] = f"(frugal_fault({number}) ? ({wrong}) : ({others}))"
+    for right, any_of_them in chosen.items():
+        text = text.replace(right, any_of_them)
     return with_helper(text) if is_python(fault) else '#include "frugal_fault.h"\n' + text
 
 

@@ -138,6 +138,7 @@ class Import(Cli):
             self.assertIn(said, done.stderr)
         shown = self.run_frugal("import", "--ignore-unknown", *odd).stdout
         self.assertIn("frugal measure ", shown)
+        self.assertIn("\nWithout --num-query-group 2, --frobnicate: what each would change stands below.\n", shown)
         self.assertIn("| not known |", self.run_frugal("import", "--ignore-unknown", "--format", "markdown", *odd).stdout)
         for file in (self.given("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training2]\nseq_len = 1\n", "a.toml"),
                      self.given("{\"zero_optimisation\": {\"stage\": 3}}", "a.json")):

@@ -35,6 +35,14 @@ TrainConfig training(const RunConfig& config) {
           .steps = steps};
 }
 
+/// Training that is the same to the bit however replicas divide: the norm that clips is a sum that
+/// parts round otherwise than the whole.
+TrainConfig unclipped(const RunConfig& config) {
+  TrainConfig train = training(config);
+  train.optimizer.clip = 0;
+  return train;
+}
+
 TrainedRun trained(const RunConfig& config, const TrainConfig& train) {
   const auto cluster = make_cpu_cluster(config, 2);
   Trainer trainer(*cluster, config, train);
@@ -251,8 +259,7 @@ TEST(Shard, OneMicrobatchHasTheSameBits) {
     RunConfig c = small_gpt();
     c.type = type;
     c.data_parallel = 2;
-    TrainConfig train = training(c);
-    train.optimizer.clip = 0;
+    const TrainConfig train = unclipped(c);
     for (const bool narrow : {false, true})
       for (const Shard shard : {Shard::optimizer, Shard::gradients, Shard::weights}) {
         c.narrow_reduction = narrow;
@@ -276,13 +283,13 @@ TEST(Shard, ACheckpointIsForAnyDivision) {
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
     const auto cluster = make_cpu_cluster(config, 2);
-    Trainer trainer(*cluster, config, training(config));
+    Trainer trainer(*cluster, config, unclipped(config));
     trainer.step(random_batch(config, 0));
     return trainer.save_state(folder);
   };
   const auto after = [&](const RunConfig& config, const std::vector<std::string>& files) {
     const auto cluster = make_cpu_cluster(config, 2);
-    Trainer trainer(*cluster, config, training(config));
+    Trainer trainer(*cluster, config, unclipped(config));
     std::vector<std::string> paths;
     for (const std::string& file : files) paths.push_back(folder + "/" + file);
     trainer.load_state(StoredState(paths), 1);
@@ -307,8 +314,7 @@ TEST(Shard, ACheckpointIsForAnyDivision) {
   std::filesystem::remove_all(folder);
 }
 
-/// Weights that are loaded are those that are trained. Nothing is clipped: the norm of all
-/// gradients is a sum that parts round otherwise than the whole.
+/// Weights that are loaded are those that are trained.
 TEST(Shard, LoadedWeightsAreDivided) {
   RunConfig c = small_llama();
   c.data_parallel = 2;
@@ -317,9 +323,7 @@ TEST(Shard, LoadedWeightsAreDivided) {
   const HostTensors weights = testing::snapshot_of(other, random_batch(other, 0)[0]);
   const auto loaded = [&] {
     const auto cluster = make_cpu_cluster(c, 2);
-    TrainConfig train = training(c);
-    train.optimizer.clip = 0;
-    Trainer trainer(*cluster, c, train);
+    Trainer trainer(*cluster, c, unclipped(c));
     trainer.load_weights(weights);
     trainer.step(random_batch(c, 0));
     HostTensors all = trainer.snapshot(random_batch(c, 0)[0]);

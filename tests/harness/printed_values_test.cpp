@@ -203,7 +203,9 @@ TEST(PrintedValues, OfARecord) {
 
 /// Answers for 2 x 2 ranks, whose fullest needs 11 MiB.
 TEST(PrintedValues, OfAnImportsAnswer) {
-  const Imported imported;
+  Imported imported;
+  imported.missing = {{"--kept-longer 4", "a MiB more"}, {"--other", "time"}};
+  imported.unknown = {{"--frobnicate", "not known"}};
   const ImportReport report{.imported = imported,
                             .capacity = 17 * gibi,
                             .command = "frugal measure",
@@ -213,6 +215,7 @@ TEST(PrintedValues, OfAnImportsAnswer) {
   EXPECT_EQ(said.substr(0, said.find("frugal measure")), R"(tiny: 3,952 parameters
 It fits: a rank needs 11 MiB of 17 GiB on cuda, 4 ranks.
 A step takes 1 s, MFU 25 %.
+Without --kept-longer 4, --other, --frobnicate: what each would change stands below.
 
 )");
 }

@@ -39,6 +39,19 @@ class Evaluation(unittest.TestCase):
         measured = {step["what"] for step in steps if step["status"] == 0}
         self.assertLessEqual({"install", "build"}, measured & evaluation_tables.PHASES.keys())
 
+    def test_the_readme_says_what_it_took(self):
+        """Minutes, disk and memory, each rounded to its last digit."""
+        steps = {step["what"]: step for step in json.loads((RESULTS / "fresh-debian.json").read_text())["steps"]}
+        runs = json.loads((RESULTS / "artifact-costs.json").read_text())["runs"]
+        minutes = [(steps["install"]["seconds"] + steps["build"]["seconds"]) / 60, steps["all"]["seconds"] / 60,
+                   sum(run["seconds"] for run in runs if run["on"] == "cpu") / 60]
+        disk = sum(step["disk_bytes"] for step in steps.values()) / 2**30
+        memory = max(one["largest_process_bytes"] for one in [*steps.values(), *runs]) / 2**30
+        text = " ".join((SOURCE / "README.md").read_text().split())
+        self.assertIn("On two cores of an AMD EPYC, to install and build took {:.0f} minutes, all artifacts on virtual machines with their "
+                      "figures {:.0f} minutes, and the artifacts that also run on the processor {:.0f} minutes more. It needs {:.1f} GiB of "
+                      "disk and {:.1f} GiB of memory".format(*minutes, disk, memory), text)
+
     def test_every_artifact_has_an_expected_result(self):
         for artifact in self.artifacts:
             results = json.loads((SOURCE / f"results/virtual/{artifact.split('/')[0]}.json").read_text())

@@ -63,6 +63,18 @@ std::string said_line(const std::string& said, const std::string& what) {
   return line + wrapped(what, width, indent) + "\n";
 }
 
+/// One line that names the settings that a run is without; empty where there are none.
+std::string run_without(const Imported& imported) {
+  std::vector<std::string> names;
+  for (const auto* list : {&imported.missing, &imported.unknown})
+    for (const Imported::Part& part : *list) names.push_back(part.said);
+  if (names.empty()) return "";
+  return wrapped(fmt::format("Without {}: what each would change stands below.",
+                             fmt::join(names, ", ")),
+                 120, 0) +
+         "\n";
+}
+
 }  // namespace
 
 std::string ImportReport::answer() const {
@@ -88,6 +100,7 @@ std::string ImportReport::answer() const {
                           ? fmt::format(", MFU {} %",
                                         format_number(100 * *run.utilization->mfu_data_sheet.value))
                           : "");
+    text += run_without(imported);
   }
   if (!command.empty()) text += fmt::format("\n{}\n", command);
   return text;
