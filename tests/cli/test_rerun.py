@@ -298,7 +298,7 @@ class Recorded(Cli):
         self.lacks("it was skipped: there are 2 GPUs")
         if not GPU:
             self.change(lambda record: record.update(status="ok", on="cuda"))
-            self.lacks("or use cpu or virtual")
+            self.lacks("use cpu or virtual")
         self.change(lambda record: record.update(status="ok", artifact="bench/none", what="benchmark"))
         self.lacks("this program runs no bench/none")
 
