@@ -15,12 +15,14 @@ Python, expressions alone, `((wrong) if _fault(N) else (right))`. Several faults
 import argparse
 import ast
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -63,8 +65,8 @@ def problems(faults, read):
             found.append(f"{name}: found_by is a program and a filter of its tests, or ctest and a test's name")
         if is_statement(fault, "right") != is_statement(fault, "wrong"):
             found.append(f"{name}: right and wrong are both expressions, or both statements")
-        if any(fault["right"].count(begin) != fault["right"].count(end) for begin, end in ("()", "{}")):
-            found.append(f"{name}: what is right begins or ends within parentheses or braces")
+        if any(not is_whole(fault[which]) for which in ("right", "wrong")):
+            found.append(f"{name}: right and wrong are whole: not the head of a loop, no part of a string, parentheses or braces")
         text = read(fault["file"])
         count = text.count(fault["right"])
         if count != 1:
@@ -75,6 +77,12 @@ def problems(faults, read):
             except SyntaxError as error:
                 found.append(f"{name}: what is right and wrong are Python's expressions: {error}")
     return found
+
+
+def is_whole(code):
+    pairs = all(code.count(begin) == code.count(end) for begin, end in ("()", "{}"))
+    head = re.match(r"(for|if|while) \(", code) and code[-1] not in ";}"
+    return pairs and not head and code.replace('\\"', "").count('"') % 2 == 0
 
 
 def is_python(fault):
@@ -154,19 +162,21 @@ def build(programs):
 
 def outcome(found_by, number=0):
     """What the tests say with this fault: passed, failed, crashed, hung, or that there are none."""
-    program, tests = found_by.split()
-    environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1", PYTHONDONTWRITEBYTECODE="1")
-    if program == "ctest":
-        command = ["ctest", "--test-dir", BUILD, "-R", f"^{re.escape(tests)}$", "--timeout", str(LONGEST)]
-        run = subprocess.run(command, env=environment, capture_output=True)
-        if b"No tests were found" in run.stderr + run.stdout:
-            return "0 tests ran"
-        return "failed" if run.returncode else "passed"
-    command = [BUILD / "tests" / program, f"--gtest_filter={tests}"]
-    try:
-        run = subprocess.run(command, cwd=BUILD / "tests", env=environment, timeout=LONGEST, capture_output=True)
-    except subprocess.TimeoutExpired:
-        return "hung"
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1", PYTHONDONTWRITEBYTECODE="1",
+                           TEST_TMPDIR=folder, TMPDIR=folder)
+        program, tests = found_by.split()
+        if program == "ctest":
+            command = ["ctest", "--test-dir", BUILD, "-R", f"^{re.escape(tests)}$", "--timeout", str(LONGEST)]
+            run = subprocess.run(command, env=environment, capture_output=True)
+            if b"No tests were found" in run.stderr + run.stdout:
+                return "0 tests ran"
+            return "failed" if run.returncode else "passed"
+        command = [BUILD / "tests" / program, f"--gtest_filter={tests}"]
+        try:
+            run = subprocess.run(command, cwd=BUILD / "tests", env=environment, timeout=LONGEST, capture_output=True)
+        except subprocess.TimeoutExpired:
+            return "hung"
     if b"[ RUN      ]" not in run.stdout:
         return "0 tests ran"
     if run.returncode == 0:
@@ -175,20 +185,22 @@ def outcome(found_by, number=0):
 
 
 def try_all(numbered):
-    """Prints a line for each fault; returns how many were found."""
+    """Prints a line for each fault; returns how many were found. Tests run beside each other, each with a folder of its own."""
     width = max(len(fault["name"]) for fault in numbered.values())
-    without, found = {}, 0
-    for number, fault in numbered.items():
-        by = fault["found_by"]
-        start = time.monotonic()
-        if by not in without:
-            without[by] = outcome(by)
-        said = outcome(by, number) if without[by] == "passed" else f"{without[by]} without the fault"
-        good = said in ("failed", "crashed", "hung")
-        found += good
-        seconds = time.monotonic() - start
-        print(f"{'' if good else 'NOT FOUND: '}{fault['name']:{width}}  {fault['layer']:14}  {by}  {said}  "
-              f"{seconds:.1f} s", flush=True)
+    finders = sorted({fault["found_by"] for fault in numbered.values()})
+    found = 0
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        without = dict(zip(finders, pool.map(outcome, finders)))
+
+        def tried(item):
+            number, by, start = item[0], item[1]["found_by"], time.monotonic()
+            said = outcome(by, number) if without[by] == "passed" else f"{without[by]} without the fault"
+            return said, time.monotonic() - start
+        for fault, (said, seconds) in zip(numbered.values(), pool.map(tried, numbered.items())):
+            good = said in ("failed", "crashed", "hung")
+            found += good
+            print(f"{'' if good else 'NOT FOUND: '}{fault['name']:{width}}  {fault['layer']:14}  {fault['found_by']}  {said}  "
+                  f"{seconds:.1f} s", flush=True)
     return found
 
 

@@ -101,7 +101,10 @@ std::optional<double> Comparison::rounds_to_decide() const {
 
 std::string more_rounds(std::optional<double> count) {
   if (!count) return "more rounds will hardly decide it: it is at the edge";
-  return fmt::format("about {:.0f} more rounds would decide it, by the spread seen", *count);
+  // Two digits: the spread itself is an estimate.
+  const double digit = std::pow(10, std::max(0.0, std::floor(std::log10(*count)) - 1));
+  return fmt::format("about {:.0f} more rounds would decide it, by the spread seen",
+                     std::ceil(*count / digit) * digit);
 }
 
 std::string Comparison::why_undecided() const {

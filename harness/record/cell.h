@@ -94,7 +94,7 @@ struct Comparison {
   Verdict verdict_of(const std::optional<Interval>& known) const;
 };
 
-/// Text of the number that Comparison::rounds_to_decide() gives.
+/// Text of the number that Comparison::rounds_to_decide() gives, in two digits.
 std::string more_rounds(std::optional<double> count);
 
 /// One number of a paper's table or figure beside ours. Names and units are those of paper.json.

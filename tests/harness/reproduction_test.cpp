@@ -219,6 +219,12 @@ TEST(Claim, SaysHowManyMoreRoundsWouldDecideIt) {
             "more rounds will hardly decide it: it is at the edge");
   EXPECT_EQ(overhead(39, 1, 39, {37, 40}).why_undecided(),
             "about 60 more rounds would decide it, by the spread seen");
+  for (const auto& [count, said] : {std::pair(1.0, "about 1 more"),
+                                    {7.0, "about 7 more"},
+                                    {99.0, "about 99 more"},
+                                    {101.0, "about 110 more"},
+                                    {149387.0, "about 150000 more"}})
+    EXPECT_THAT(more_rounds(count), ::testing::StartsWith(said));
 }
 
 TEST(Claim, WhatWasFittedCountsNeitherForNorAgainst) {

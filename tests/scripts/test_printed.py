@@ -163,8 +163,10 @@ class Faults(InAFolder):
             self.assertEqual(done.stdout, said + "\n")
         fault = {"name": "n", "layer": "l", "file": "a.py", "right": "2 * 3", "wrong": "x = 1", "found_by": "ctest t"}
         self.assertEqual([bool(faults.problems([{**fault, **change}], lambda _: "print(2 * 3)")) for change in (
-            {}, {"wrong": "5"}, {"wrong": "5", "right": "2"}, {"wrong": "5", "right": "3 * 2"}, {"wrong": "5", "found_by": "ctest"})],
-            [True, False, False, True, True])
+            {}, {"wrong": "5"}, {"wrong": "5", "right": "2"}, {"wrong": "5", "right": "3 * 2"}, {"wrong": "5", "found_by": "ctest"},
+            {"wrong": '2, "'}, {"wrong": "for (;;)"})], [True, False, False, True, True, True, True])
+        self.assertEqual([faults.is_whole(code) for code in ('f("a(", ")")', 'f("a")', "for (;;) g();", "for (;;)", 'g(1), "and')],
+                         [True, True, True, False, False])
 
     def test_those_that_are_found_are_counted(self):
         faults = script("faults")
