@@ -163,7 +163,7 @@ def build(programs):
 def outcome(found_by, number=0):
     """What the tests say with this fault: passed, failed, crashed, hung, or that there are none."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1", PYTHONDONTWRITEBYTECODE="1",
+        environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1", FRUGAL_RUN_ONCE="1", PYTHONDONTWRITEBYTECODE="1",
                            TEST_TMPDIR=folder, TMPDIR=folder)
         program, tests = found_by.split()
         if program == "ctest":
