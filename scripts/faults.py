@@ -8,8 +8,8 @@
 
 All faults are put into one copy of the sources, and the environment variable FRUGAL_FAULT, a number, says which of
 them is on: `right` has become `(frugal_fault(N) ? (wrong) : (right))`, or with if and else where it is statements; in
-Python, expressions alone, `((wrong) if _fault(N) else (right))`. Several faults may have the same `right`. `found_by` is a program and a filter of its tests, or
-`ctest` and the exact name of a test.
+Python, expressions alone, `((wrong) if _fault(N) else (right))`. Several faults may have the same `right`. `found_by`
+is a program and a filter of its tests, or `ctest` and the exact name of a test.
 """
 
 import argparse
@@ -80,6 +80,7 @@ def problems(faults, read):
 
 
 def is_whole(code):
+    """No head of a loop, and no part of a string, of parentheses or of braces."""
     pairs = all(code.count(begin) == code.count(end) for begin, end in ("()", "{}"))
     head = re.match(r"(for|if|while) \(", code) and code[-1] not in ";}"
     return pairs and not head and code.replace('\\"', "").count('"') % 2 == 0
@@ -163,8 +164,8 @@ def build(programs):
 def outcome(found_by, number=0):
     """What the tests say with this fault: passed, failed, crashed, hung, or that there are none."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1", FRUGAL_RUN_ONCE="1", PYTHONDONTWRITEBYTECODE="1",
-                           TEST_TMPDIR=folder, TMPDIR=folder)
+        environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1", FRUGAL_RUN_ONCE="1",
+                           PYTHONDONTWRITEBYTECODE="1", TEST_TMPDIR=folder, TMPDIR=folder)
         program, tests = found_by.split()
         if program == "ctest":
             command = ["ctest", "--test-dir", BUILD, "-R", f"^{re.escape(tests)}$", "--timeout", str(LONGEST)]

@@ -44,7 +44,7 @@ TEST(OwnProcess, IsNotMadeBesideOtherThreads) {
 }
 
 FRUGAL_LEFT_OUT(address, "OwnProcess.TheMostMemoryIsNoLessThanThatNow",
-                "its allocator gives back at any time what earlier tests freed");
+                "it gives back its shadow of what was freed at the same address");
 TEST(OwnProcess, TheMostMemoryIsNoLessThanThatNow) {
   const Resident found = resident();
   EXPECT_GT(found.now, 0);
