@@ -162,7 +162,7 @@ void read_network(const JsonObject& network, Machine& machine) {
 Machine read_machine(const nlohmann::json& json, const std::string& file) {
   const JsonObject root(json, file);
   root.allow_only({"schema", "name", "description", "calibration", "device_names", "device",
-                   "network", "fit", "operations", "predictions"});
+                   "peak_clock", "network", "fit", "operations", "predictions"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
@@ -172,6 +172,11 @@ Machine read_machine(const nlohmann::json& json, const std::string& file) {
   machine.calibration = root.optional<std::string>("calibration", "");
   machine.device_names = root.optional<std::vector<std::string>>("device_names", {});
   read_device(root.object("device"), machine);
+  if (root.has("peak_clock")) {
+    std::vector<Machine::Parameter> clock;
+    (void)ParameterReader(root, clock).positive("peak_clock", "Hz");
+    machine.peak_clock = clock.front();
+  }
   read_network(root.object("network"), machine);
   if (root.has("operations")) {
     const JsonObject operations = root.object("operations");

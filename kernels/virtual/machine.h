@@ -83,6 +83,9 @@ struct Machine {
   MeasuredOperations operations;
 
   std::vector<Parameter> parameters;
+  /// Clock of the multiprocessors at which flops_* are reached, in Hz. It decides no virtual time:
+  /// what a GPU computes in is held against its peak at the clock that it had.
+  std::optional<Parameter> peak_clock;
 
   /// Dense matrix peak for operands of this type.
   double peak_flops(DType type) const {
