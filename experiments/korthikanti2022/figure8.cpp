@@ -27,6 +27,7 @@ constexpr std::array<std::pair<const char*, Part>, 4> parts{
 
 Estimate percent_of(const Record& base, const Record& ours, const Record& without, Part part) {
   require_same_rounds({&base, &ours, &without});
+  require_still_forward(ours, without);
   return exact_median(combine(part(ours, without), combined(base),
                               [](double some, double all) { return 100 * some / all; }));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "harness/measure/control.h"
 #include "harness/place/target.h"
 #include "kernels/support/error.h"
 
@@ -111,6 +112,19 @@ void require_same_rounds(std::initializer_list<const Record*> records) {
       throw InputError(fmt::format(
           "{} and {} were not timed in the same rounds; run this artifact again with --rerun all",
           first.case_id, r->case_id));
+}
+
+bool same_forward(const RunConfig& a, const RunConfig& b) {
+  return a.tensor_parallel == b.tensor_parallel && a.sequence_parallel == b.sequence_parallel &&
+         a.attention == b.attention;
+}
+
+void require_still_forward(const Record& ours, const Record& without) {
+  const Samples with = combined(ours), base = combined(without);
+  const std::string why = why_no_effect(
+      {with, base}, {forward_samples(ours), forward_samples(without)},
+      fmt::format("the forward pass of {} beside that of {}", ours.case_id, without.case_id));
+  if (!why.empty()) throw InputError(why);
 }
 
 double bytes_kept(const Record& record, Kind kind) {

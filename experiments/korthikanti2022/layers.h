@@ -88,6 +88,13 @@ Samples combine(const Samples& a, const Samples& b, const std::function<double(d
 /// then does what slowed one of them down cancel.
 void require_same_rounds(std::initializer_list<const Record*> records);
 
+/// Whether the forward passes of two of layer_config()'s layers of a model are the same work: they
+/// differ in what they compute again alone.
+bool same_forward(const RunConfig& a, const RunConfig& b);
+/// Throws InputError where the forward passes of two layers of which same_forward() holds differ in
+/// time by more than both passes together (why_no_effect).
+void require_still_forward(const Record& ours, const Record& without);
+
 /// Bytes of a kind kept after the forward pass of the layer; exact.
 double bytes_kept(const Record& record, Kind kind);
 

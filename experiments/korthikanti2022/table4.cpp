@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "experiments/korthikanti2022/layers.h"
+#include "harness/measure/control.h"
 #include "kernels/support/error.h"
 
 namespace frugal::experiments::korthikanti2022 {
@@ -74,6 +75,21 @@ std::string circumstances(const Record& r) {
   return text + at_scale(r.scale);
 }
 
+/// How much the forward pass of a cell's technique differs from its baseline's, where it is the
+/// same work: what an overhead could be the device's by. Empty of other cells.
+std::string control_of(const DeclaredCell& declared, const Runs& runs) {
+  if (declared.unit != "%" || declared.cases.size() != 2) return "";
+  const Record *base = runs.find(declared.cases[0]).record,
+               *ours = runs.find(declared.cases[1]).record;
+  if (base == nullptr || ours == nullptr || !same_forward(base->config, ours->config) ||
+      ours->rounds != base->rounds)
+    return "";
+  const Samples with = forward_samples(*ours), without = forward_samples(*base);
+  if (with.size() != without.size()) return "";
+  return fmt::format("; {}: the forward pass, the same work as the baseline's, changed by {}",
+                     declared.row, signed_percent(InRounds{with, without}.change()));
+}
+
 /// What a reader of a cell has to know, and where milliseconds are the paper's.
 void complete_table4(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
   if (runs.setting().source == Source::simulated) {
@@ -84,7 +100,8 @@ void complete_table4(Cell& cell, const DeclaredCell& declared, const Runs& runs)
     const Record* record = runs.find(declared.cases.back()).record;
     const std::string papers = std::exchange(cell.note, "");
     if (record != nullptr)
-      cell.note = circumstances(*record) + (papers.empty() ? "" : "; " + papers);
+      cell.note = circumstances(*record) + control_of(declared, runs) +
+                  (papers.empty() ? "" : "; " + papers);
   }
   if (cell.unit != "ms" || (cell.source == Source::simulated && cell.scale == 1)) return;
   beside_nothing(cell);
@@ -107,6 +124,7 @@ void add_row(std::vector<DeclaredCell>& cells, std::string_view row, const std::
   if (technique.id == base.id) return;
   add("overhead", "%", {base, technique}, [](const Record& without, const Record& ours) {
     require_same_rounds({&without, &ours});
+    if (same_forward(ours.config, without.config)) require_still_forward(ours, without);
     return scaled(exact_ratio(combined(ours), combined(without)), 100, -100);
   });
 }
@@ -122,6 +140,7 @@ std::vector<DeclaredCell> table4_cells(const Setting& setting) {
 
 Estimate percent_removed(const Record& base, const Record& all, const Record& ours) {
   require_same_rounds({&base, &all, &ours});
+  require_still_forward(all, base);
   const Samples gained = combine(combined(all), combined(ours), std::minus<>());
   const Samples lost = combine(combined(all), combined(base), std::minus<>());
   return scaled(exact_ratio(gained, lost), 100, 0);

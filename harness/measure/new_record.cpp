@@ -19,7 +19,10 @@ std::string wanted(const TimingPlan& timing) {
 std::map<std::string, std::string> options_of(const Case& c, const Target& target,
                                               const TimingPlan& timing) {
   std::map<std::string, std::string> options = target.options(c.config.type);
-  if (!rounds_of(c).empty()) options[std::string(timing.stop)] = wanted(timing);
+  if (!rounds_of(c).empty()) {
+    options[std::string(timing.stop)] = wanted(timing);
+    if (timing.steady) options[turns_option] = steady_turns;
+  }
   if (is_timed(c.workload) && target.threads())
     options["threads"] = std::to_string(*target.threads());
   if (c.observes<workload::StepMemory>()) options["memory"] = counted_without_limit;

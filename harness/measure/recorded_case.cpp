@@ -68,6 +68,8 @@ TargetOptions recorded_place(const Record& record) {
 
 TimingPlan recorded_timing(const Record& record) {
   TimingPlan timing;
+  timing.order_seed = record.order_seed;
+  timing.steady = recorded_option(record, turns_option) != nullptr;
   for (const StoppingRule& rule : stopping_rules()) {
     const std::string name(rule.name);
     const std::string* const wanted = recorded_option(record, name);

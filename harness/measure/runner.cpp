@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
 
 #include "harness/measure/guarded.h"
 #include "harness/measure/interrupt.h"
@@ -42,6 +44,15 @@ std::string new_rounds() {
   return hash_of(fmt::format("{} {} {}", utc_now(), ::getpid(), ++count));
 }
 
+/// Several processes end their turns and rounds together, by the first one's clock.
+double first_ones_clock() { return Processes::of_first(steady_seconds()); }
+
+/// A seed that is as new as the rounds, the same in all processes.
+uint32_t order_seed_of(const std::string& rounds) {
+  const auto seed = static_cast<uint32_t>(std::stoull(rounds.substr(0, 8), nullptr, 16));
+  return static_cast<uint32_t>(Processes::of_first(seed));
+}
+
 }  // namespace
 
 /// A case with all that is alive while it runs.
@@ -50,7 +61,9 @@ struct Runner::Running {
   Site* site;
   Record record;
   std::unique_ptr<CaseRun> run = {};
+  std::vector<TimeWindow> windows = {};  ///< of what is kept of its turns, or of its steps
 
+  bool on_gpus() const { return site->target->kind() == DeviceKind::cuda; }
   std::string name() const {
     if (!of->title.empty()) return of->title;
     return record.artifact + " " + record.case_id + " on " + setting_of(record).where();
@@ -165,7 +178,11 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
       if (r.record.ok()) say_made_elsewhere(r.record);
     if (!rounds_of(cases[members.front()]).empty()) {
       const std::string rounds = new_rounds();
-      for (Running& r : group) r.record.rounds = rounds;
+      const uint32_t seed = options_.timing.order_seed.value_or(order_seed_of(rounds));
+      for (Running& r : group) {
+        r.record.rounds = rounds;
+        r.record.order_seed = seed;
+      }
     }
     run_group(group);
   }
@@ -223,6 +240,9 @@ void Runner::end_early(std::vector<Running>& group, const std::string& why,
 }
 
 void Runner::run_group(std::vector<Running>& group) {
+  const bool gpus = std::any_of(group.begin(), group.end(),
+                                [](const Running& r) { return r.on_gpus() && r.record.ok(); });
+  if (gpus) gpu_watch_ = std::make_unique<GpuWatch>();
   try {
     for (Running& r : group) {
       r.record.started = utc_now();
@@ -234,6 +254,10 @@ void Runner::run_group(std::vector<Running>& group) {
       add_others_in_memory(r, group);
     }
     if (has_rounds(group.front().of->workload)) time_group(group);
+    for (Running& r : group)
+      if (r.record.ok() && r.on_gpus())
+        add_gpu_load(r.record, *r.of, *r.site->target, gpu_watch_->moments(), r.windows);
+    gpu_watch_.reset();
     check_gpu(group);
   } catch (const Interrupted&) {
     end_early(group, interrupted_reason, std::nullopt);
@@ -256,6 +280,9 @@ void Runner::observe(Running& r) {
           fmt::format("{}{}step {}", r.of->title, r.of->title.empty() ? "" : ": ", step), outcome);
     else
       progress_.working_on(fmt::format("{}, step {}", r.name(), step));
+    // The first step of a training warms the device, and is not timed.
+    if (r.windows.empty()) r.windows.push_back({steady_seconds(), 0});
+    r.windows.back().end = steady_seconds();
   };
   run_guarded(r.record, [&] {
     stop_if_interrupted();
@@ -278,20 +305,16 @@ void Runner::add_others_in_memory(Running& r, const std::vector<Running>& group)
 void Runner::time_group(std::vector<Running>& group) {
   std::vector<std::function<void(bool)>> runs;
   for (Running& r : group)
-    runs.emplace_back([&r, &group](bool keep) {
-      if (!r.record.ok()) return;
-      run_guarded(r.record, [&] { r.run->time(r.record, keep); });
-      if (!r.record.ok()) check_gpu(group);
-      add_others_in_memory(r, group);
-    });
+    runs.emplace_back([this, &r, &group](bool keep) { take_turn(r, group, keep); });
   if (group.front().site->target->simulated()) {  // its clock gives the same time every time
     for (const auto& run : runs) run(true);
   } else {
-    progress_.working_on(group.front().record.artifact + " timing, interleaved");
-    // Several processes end their rounds together, by the first one's clock.
-    const auto clock = [] { return Processes::of_first(steady_seconds()); };
+    TimingPlan plan = options_.timing;
+    plan.order_seed = group.front().record.order_seed;
+    progress_.working_on(fmt::format("{} timing, interleaved; order of seed {}",
+                                     group.front().record.artifact, plan.order_seed.value_or(1)));
     time_interleaved(
-        runs, options_.timing, clock, [&group] { return uncertainty_of(group); },
+        runs, plan, first_ones_clock, [&group] { return uncertainty_of(group); },
         [this, &group] { return decided(group); });
   }
   for (Running& r : group)  // the measured peak is to have the device for itself
@@ -302,6 +325,51 @@ void Runner::time_group(std::vector<Running>& group) {
     else
       r.record.metrics.clear();
   }
+}
+
+void Runner::take_turn(Running& r, const std::vector<Running>& group, bool keep) {
+  const auto execute = [&](bool kept) {
+    if (!r.record.ok()) return false;
+    run_guarded(r.record, [&] { r.run->time(r.record, kept); });
+    if (!r.record.ok()) check_gpu(group);
+    add_others_in_memory(r, group);
+    return r.record.ok();
+  };
+  TimeWindow window{steady_seconds(), 0};
+  if (!options_.timing.steady || !keep) {
+    execute(keep);
+  } else {
+    std::map<std::string, size_t> before;
+    for (const auto& [name, metric] : r.record.metrics) before[name] = metric.samples.size();
+    bool settled = false;
+    steady_turn(
+        options_.timing,
+        [&](bool kept) {
+          if (kept && !std::exchange(settled, true)) window.begin = steady_seconds();
+          return execute(kept);
+        },
+        first_ones_clock);
+    if (r.record.ok()) join_block(r.record, before);
+  }
+  window.end = steady_seconds();
+  if (keep && r.record.ok()) r.windows.push_back(window);
+}
+
+void Runner::join_block(Record& record, const std::map<std::string, size_t>& before) {
+  size_t executions = 0;
+  for (auto& [name, metric] : record.metrics) {
+    const auto found = before.find(name);
+    const size_t kept = found == before.end() ? 0 : found->second;
+    const size_t added = metric.samples.size() - kept;
+    if (added == 0) continue;
+    const auto first = metric.samples.begin() + static_cast<std::ptrdiff_t>(kept);
+    const double mean =
+        std::accumulate(first, metric.samples.end(), 0.0) / static_cast<double>(added);
+    metric.samples.resize(kept);
+    metric.samples.push_back(mean);
+    executions = added;
+  }
+  record.add_sample(metric::executions, "1", static_cast<double>(executions));
 }
 
 void Runner::finish(Record& record) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/measure/case.h"
+#include "harness/measure/gpu_watch.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/rerun.h"
 #include "harness/measure/runs/case_run.h"
@@ -80,6 +81,10 @@ class Runner {
   /// Runs a case but for the timed rounds, and says what it takes.
   void observe(Running& r);
   void time_group(std::vector<Running>& group);
+  /// One turn of a case: an execution, or a block of them in a steady state (TimingPlan::steady).
+  void take_turn(Running& r, const std::vector<Running>& group, bool keep);
+  /// Makes one sample of those that a block has added, their mean, and notes how many they were.
+  static void join_block(Record& record, const std::map<std::string, size_t>& before);
   /// Of the time in the group that is known least well (RoundsSoFar::uncertainty).
   static double uncertainty_of(const std::vector<Running>& group);
   /// RoundsSoFar::decided.
@@ -91,6 +96,7 @@ class Runner {
   Options options_;
   const size_t earlier_;  ///< records of the file that are older than this runner
   std::map<std::pair<std::string, std::string>, Site> sites_;  ///< by `on` and lone rank
+  std::unique_ptr<GpuWatch> gpu_watch_;                        ///< while a group with GPUs runs
 };
 
 /// Positions of the cases that run together, in the order of their first: those that share rounds

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -53,19 +54,46 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+RoundOrder::RoundOrder(size_t cases, uint32_t seed) : random_(seed), order_(cases) {
+  std::iota(order_.begin(), order_.end(), 0);
+}
+
+const std::vector<size_t>& RoundOrder::next() {
+  reversed_ = !reversed_;
+  if (reversed_) {
+    std::reverse(order_.begin(), order_.end());
+  } else {
+    // Not std::shuffle, whose result depends on the library.
+    for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_() % i]);
+  }
+  return order_;
+}
+
+void steady_turn(const TimingPlan& plan, const std::function<bool(bool keep)>& execute,
+                 const std::function<double()>& clock) {
+  const double begun = clock();
+  bool kept = false;
+  // An execution that takes longer than the block settles the device, and the next one counts.
+  for (double now = begun; now < begun + plan.block || !kept; now = clock()) {
+    kept = now >= begun + plan.settling;
+    if (!execute(kept)) return;
+  }
+}
+
 int time_interleaved(const std::vector<std::function<void(bool keep)>>& cases,
                      const TimingPlan& plan, const std::function<double()>& clock,
                      const std::function<double()>& uncertainty,
                      const std::function<bool()>& decided) {
   const StoppingRule& rule = rule_of(plan);
+  RoundOrder order(cases.size(), plan.order_seed.value_or(1));
   const double start = clock();
   for (int round = -plan.warm_up;; ++round) {
-    if (round >= TimingPlan::minimum &&
+    if (round >= plan.least_rounds() &&
         rule.is_enough({plan, round, clock() - start, uncertainty, decided}))
       return round;
-    for (const auto& run : cases) {
+    for (const size_t i : order.next()) {
       stop_if_interrupted();
-      run(round >= 0);
+      cases[i](round >= 0);
     }
   }
 }

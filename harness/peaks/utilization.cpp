@@ -37,6 +37,24 @@ std::optional<double> PeakRates::measured(const RunConfig& config) {
   return target_.together(found->second, config);
 }
 
+void add_at_clock(Utilization& utilization, const GpuLoads& load,
+                  const std::optional<Machine>& data_sheet) {
+  Utilization::AtClock& at = utilization.at_clock.emplace();
+  const auto unknown = [&](const std::string& why) { at.mfu.reason = at.hfu.reason = why; };
+  const std::optional<double> mhz = load.mean_clock();
+  if (!utilization.mfu_data_sheet.value) return unknown(utilization.mfu_data_sheet.reason);
+  if (!mhz)
+    return unknown(load.why_unknown.empty() ? "the driver does not say the clock of its GPUs"
+                                            : load.why_unknown);
+  if (!data_sheet->peak_clock)
+    return unknown(fmt::format("the machine {} does not say at which clock its peak is reached",
+                               data_sheet->name));
+  const double part = *mhz * 1e6 / data_sheet->peak_clock->value;
+  at.peak = *utilization.data_sheet_peak * part;
+  at.mfu.value = *utilization.mfu_data_sheet.value / part;
+  at.hfu.value = *utilization.hfu_data_sheet.value / part;
+}
+
 Utilization utilization(const Flops& flops, double seconds, PeakRates& peaks,
                         const RunConfig& config) {
   Utilization u{peaks.data_sheet(config), peaks.measured(config), {}, {}, {}, {}};

@@ -29,6 +29,10 @@ class PeakRates {
   std::map<DType, double> measured_;
 };
 
+/// Sets Utilization::at_clock of a run on GPUs, from the mean clock that they had.
+void add_at_clock(Utilization& utilization, const GpuLoads& load,
+                  const std::optional<Machine>& data_sheet);
+
 /// MFU and HFU of `flops` in `seconds`.
 Utilization utilization(const Flops& flops, double seconds, PeakRates& peaks,
                         const RunConfig& config);

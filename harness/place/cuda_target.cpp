@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "harness/place/environment.h"
 #include "harness/place/gpu_selection.h"
 
@@ -43,6 +45,12 @@ int64_t CudaTarget::memory_of_rank(const RunConfig& /*config*/) const {
   constexpr int64_t left = 256;  // of how many parts one is left to it
   const int64_t free = free_gpu_memory(first_gpu());
   return free - free / left;
+}
+
+std::vector<int> CudaTarget::gpus_here(const RunConfig& config) const {
+  std::vector<int> gpus(static_cast<size_t>(ranks_here(config)));
+  std::iota(gpus.begin(), gpus.end(), first_gpu());
+  return gpus;
 }
 
 std::string CudaTarget::why_not(const RunConfig& config) const {

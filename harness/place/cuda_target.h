@@ -21,6 +21,7 @@ class CudaTarget : public Target {
   std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const override;
   /// But for a 256th, which its allocator rounds up and operations take for themselves.
   int64_t memory_of_rank(const RunConfig& config) const override;
+  std::vector<int> gpus_here(const RunConfig& config) const override;
   std::string why_not(const RunConfig& config) const override;
   std::map<std::string, std::string> options(DType type) const override;
 

@@ -32,11 +32,24 @@ std::optional<int64_t> counted(const std::optional<unsigned long long>& value) {
   return value ? std::optional(static_cast<int64_t>(*value)) : std::nullopt;
 }
 
+std::optional<int> current_clock(const Library& library, nvml::DeviceHandle device,
+                                 nvml::Clock clock) {
+  return whole(library.get<unsigned>("nvmlDeviceGetClockInfo", device, static_cast<int>(clock)));
+}
+
+std::optional<double> power_of(const Library& library, nvml::DeviceHandle device) {
+  return watts(library.get<unsigned>("nvmlDeviceGetPowerUsage", device));
+}
+
+std::optional<int> temperature_of(const Library& library, nvml::DeviceHandle device) {
+  return whole(library.get<unsigned>("nvmlDeviceGetTemperature", device, nvml::temperature_of_gpu));
+}
+
 GpuState::Clocks clocks_of(const Library& library, nvml::DeviceHandle device, nvml::Clock clock) {
   const auto get = [&](const char* name) {
     return whole(library.get<unsigned>(name, device, static_cast<int>(clock)));
   };
-  return {get("nvmlDeviceGetClockInfo"), get("nvmlDeviceGetApplicationsClock"),
+  return {current_clock(library, device, clock), get("nvmlDeviceGetApplicationsClock"),
           get("nvmlDeviceGetMaxClockInfo")};
 }
 
@@ -76,12 +89,11 @@ GpuState state_of(const Library& library, nvml::DeviceHandle device) {
   GpuState state;
   state.sm = clocks_of(library, device, nvml::Clock::sm);
   state.memory = clocks_of(library, device, nvml::Clock::memory);
-  state.power = watts(library.get<unsigned>("nvmlDeviceGetPowerUsage", device));
+  state.power = power_of(library, device);
   state.power_cap = watts(library.get<unsigned>("nvmlDeviceGetPowerManagementLimit", device));
   state.default_power_cap =
       watts(library.get<unsigned>("nvmlDeviceGetPowerManagementDefaultLimit", device));
-  state.temperature =
-      whole(library.get<unsigned>("nvmlDeviceGetTemperature", device, nvml::temperature_of_gpu));
+  state.temperature = temperature_of(library, device);
   state.throttled = throttled(library, device);
   state.ecc = enabled(library.current<unsigned>("nvmlDeviceGetEccMode", device));
   state.mig = enabled(library.current<unsigned>("nvmlDeviceGetMigMode", device));
@@ -123,6 +135,42 @@ std::string path_between(const Library& library, nvml::DeviceHandle a, nvml::Dev
   return "unknown";
 }
 
+/// The GPUs of gpus() as the library knows them.
+struct KnownGpus {
+  Library library;
+  std::vector<nvml::DeviceHandle> devices;
+  std::string why_unknown = library.why_not();  ///< empty where all are known
+
+  KnownGpus() {
+    if (!why_unknown.empty()) return;
+    for (const Gpu& gpu : gpus()) {
+      const auto device =
+          library.get<nvml::DeviceHandle>("nvmlDeviceGetHandleByUUID", gpu.uuid.c_str());
+      if (!device) {
+        why_unknown = "NVML does not know a GPU that CUDA has, as with one of MIG's parts";
+        return;
+      }
+      devices.push_back(*device);
+    }
+  }
+};
+
+const KnownGpus& known_gpus() {
+  static const KnownGpus known;
+  return known;
+}
+
+GpuMoment moment_of(const Library& library, nvml::DeviceHandle device) {
+  const auto energy =
+      library.get<unsigned long long>("nvmlDeviceGetTotalEnergyConsumption", device);  // mJ
+  return {.sm_clock = current_clock(library, device, nvml::Clock::sm),
+          .memory_clock = current_clock(library, device, nvml::Clock::memory),
+          .power = power_of(library, device),
+          .energy = energy ? std::optional(static_cast<double>(*energy) / 1000) : std::nullopt,
+          .temperature = temperature_of(library, device),
+          .throttled = throttled(library, device)};
+}
+
 json clocks_json(const GpuState::Clocks& clocks) {
   return {{"current", or_null(clocks.current)},
           {"application", or_null(clocks.application)},
@@ -138,28 +186,28 @@ json states_json(const std::vector<GpuState>& states) {
 }  // namespace
 
 GpuStates gpu_states() {
-  static const Library library;
+  const auto& [library, devices, why_unknown] = known_gpus();
   GpuStates states;
-  states.why_unknown = library.why_not();
+  states.why_unknown = why_unknown;
   if (!states.why_unknown.empty()) return states;
   states.driver = library.driver();
-  std::vector<nvml::DeviceHandle> devices;
-  for (const Gpu& gpu : gpus()) {
-    const auto device =
-        library.get<nvml::DeviceHandle>("nvmlDeviceGetHandleByUUID", gpu.uuid.c_str());
-    if (!device) {
-      states.why_unknown = "NVML does not know a GPU that CUDA has, as with one of MIG's parts";
-      return states;
-    }
-    devices.push_back(*device);
-    states.gpus.push_back(state_of(library, *device));
-  }
+  for (const nvml::DeviceHandle device : devices) states.gpus.push_back(state_of(library, device));
   for (size_t i = 0; i < devices.size(); ++i)
     for (size_t j = i + 1; j < devices.size(); ++j)
       states.peers.push_back({static_cast<int>(i), static_cast<int>(j),
                               path_between(library, devices[i], devices[j])});
   return states;
 }
+
+std::vector<GpuMoment> gpu_moments() {
+  std::vector<GpuMoment> moments;
+  if (!why_no_gpu_states().empty()) return moments;
+  for (const nvml::DeviceHandle device : known_gpus().devices)
+    moments.push_back(moment_of(known_gpus().library, device));
+  return moments;
+}
+
+std::string why_no_gpu_states() { return known_gpus().why_unknown; }
 
 json to_json(const GpuState& state) {
   return {{"sm_clock_mhz", clocks_json(state.sm)},

@@ -43,6 +43,20 @@ struct GpuStates {
 /// Of all GPUs that this process uses, now.
 GpuStates gpu_states();
 
+/// What changes of a GPU while it computes, at one moment.
+struct GpuMoment {
+  std::optional<int> sm_clock, memory_clock;          ///< MHz
+  std::optional<double> power;                        ///< W, a mean of the last second on most GPUs
+  std::optional<double> energy;                       ///< J, since the driver was loaded
+  std::optional<int> temperature;                     ///< °C
+  std::optional<std::vector<std::string>> throttled;  ///< as in GpuState
+};
+
+/// Of each GPU of gpus() (kernels/cuda/gpus.h), now; none where why_no_gpu_states() says why.
+std::vector<GpuMoment> gpu_moments();
+/// Why nothing is known of the GPUs; empty where it is.
+std::string why_no_gpu_states();
+
 nlohmann::json to_json(const GpuState& state);
 /// {"driver": …, "peers": […], "begin": […], "end": null}, as an environment has it; or
 /// {"unknown": why}.

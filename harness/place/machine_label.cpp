@@ -35,6 +35,10 @@ std::string file_of(const Machine& machine) {
     file[parameter.key.substr(0, dot)][parameter.key.substr(dot + 1)] = {
         {"value", parameter.value}, {"unit", parameter.unit}, {"source", parameter.source}};
   }
+  if (machine.peak_clock)
+    file["peak_clock"] = {{"value", machine.peak_clock->value},
+                          {"unit", machine.peak_clock->unit},
+                          {"source", machine.peak_clock->source}};
   for (const Machine::Tile& tile : machine.tiles)
     file["device"]["tiles"]["value"].push_back({tile.m, tile.n});
   if (was_measured(machine))

@@ -106,6 +106,10 @@ class Target {
   /// ones here: what fits there, fits here.
   virtual Machine counterpart(int64_t memory) const;
 
+  /// GPUs of this process that run ranks of a configuration, by their index in gpus()
+  /// (kernels/cuda/gpus.h); none elsewhere.
+  virtual std::vector<int> gpus_here(const RunConfig& /*config*/) const { return {}; }
+
   /// Why a configuration that is right cannot run here: too few GPUs, or a library that this build
   /// does not have. Empty where it can.
   virtual std::string why_not(const RunConfig& /*config*/) const { return ""; }

@@ -10,6 +10,7 @@
 #include "engine/memory/ledger.h"
 #include "engine/train/step_work.h"
 #include "harness/record/cell.h"
+#include "harness/record/gpu_load.h"
 #include "harness/record/rank_statistics.h"
 
 namespace frugal::harness {
@@ -34,7 +35,10 @@ inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
 inline constexpr const char* time = "time";  ///< of one execution of what a benchmark times
 inline constexpr const char* work = "work";  ///< FLOPs or bytes of one execution
-inline constexpr const char* longest_sequence = "longest_sequence";       ///< LongestSequence
+/// Executions of each block of a steady state, of which each time is a mean.
+inline constexpr const char* executions = "executions";
+inline constexpr const char* joules_per_token = "joules_per_token";  ///< of all GPUs of the run
+inline constexpr const char* longest_sequence = "longest_sequence";  ///< LongestSequence
 inline constexpr const char* lengths_refused = "longer_lengths_refused";  ///< LongestSequence
 inline constexpr const char* gradient_norm = "gradient_norm";             ///< before clipping
 inline constexpr const char* last_word_accuracy = "last_word_accuracy";   ///< LastWords
@@ -95,6 +99,13 @@ struct Fraction {
 struct Utilization {
   std::optional<double> data_sheet_peak, measured_peak;  ///< FLOP/s, all devices
   Fraction mfu_data_sheet, mfu_measured, hfu_data_sheet, hfu_measured;
+  /// Of the data sheet's peak at the mean clock that the GPUs had (Record::gpu_load): what their
+  /// power and heat left of it. Only in records of GPUs.
+  struct AtClock {
+    std::optional<double> peak;  ///< FLOP/s, all devices
+    Fraction mfu, hfu;
+  };
+  std::optional<AtClock> at_clock = {};
 };
 
 /// Where one rank ran without its peers: the machine to whose links collectives were charged.
@@ -137,6 +148,9 @@ struct Record {
   /// Which interleaved timing this is part of: samples of two records were taken in the same rounds
   /// where this is the same. Empty where nothing was interleaved.
   std::string rounds;
+  /// From which the order of the cases in each of these rounds was drawn (RoundOrder); none in
+  /// records that are older, and where nothing was interleaved.
+  std::optional<uint32_t> order_seed = {};
 
   Status status = Status::ok;
   std::string reason;
@@ -150,6 +164,8 @@ struct Record {
   /// Work of a training step, or of a module's both passes; none in records that are older.
   std::optional<StepWork> work;
   std::optional<Utilization> utilization;
+  /// What the GPUs did meanwhile; none elsewhere, and in records that are older.
+  std::optional<GpuLoads> gpu_load;
   /// Statistics of ranks that note how long they wait: threads and processes of the cpu.
   std::optional<RankStatistics> ranks;
   std::vector<double> losses;                        ///< of each training step

@@ -112,12 +112,20 @@ json to_json(const Fraction& fraction) {
   return {{"value", or_null(fraction.value)}, {"reason", fraction.reason}};
 }
 
+constexpr const char* at_mean_clock = "at_mean_clock";
+
 json to_json(const Utilization& u) {
-  return {
+  json all = {
       {"peak_flops",
        {{"data_sheet", or_null(u.data_sheet_peak)}, {"measured", or_null(u.measured_peak)}}},
       {"mfu", {{"data_sheet", to_json(u.mfu_data_sheet)}, {"measured", to_json(u.mfu_measured)}}},
       {"hfu", {{"data_sheet", to_json(u.hfu_data_sheet)}, {"measured", to_json(u.hfu_measured)}}}};
+  if (u.at_clock) {
+    all["peak_flops"][at_mean_clock] = or_null(u.at_clock->peak);
+    all["mfu"][at_mean_clock] = to_json(u.at_clock->mfu);
+    all["hfu"][at_mean_clock] = to_json(u.at_clock->hfu);
+  }
+  return all;
 }
 
 Flops flops_from_json(const JsonObject& object) {
@@ -144,9 +152,15 @@ Fraction fraction_from_json(const JsonObject& object) {
 Utilization utilization_from_json(const JsonObject& object) {
   const JsonObject peak = object.object("peak_flops"), mfu = object.object("mfu"),
                    hfu = object.object("hfu");
-  return {optional_number(peak, "data_sheet"),          optional_number(peak, "measured"),
-          fraction_from_json(mfu.object("data_sheet")), fraction_from_json(mfu.object("measured")),
-          fraction_from_json(hfu.object("data_sheet")), fraction_from_json(hfu.object("measured"))};
+  Utilization u{
+      optional_number(peak, "data_sheet"),          optional_number(peak, "measured"),
+      fraction_from_json(mfu.object("data_sheet")), fraction_from_json(mfu.object("measured")),
+      fraction_from_json(hfu.object("data_sheet")), fraction_from_json(hfu.object("measured"))};
+  if (peak.has(at_mean_clock))
+    u.at_clock = {optional_number(peak, at_mean_clock),
+                  fraction_from_json(mfu.object(at_mean_clock)),
+                  fraction_from_json(hfu.object(at_mean_clock))};
+  return u;
 }
 
 std::map<std::string, std::string> texts(const JsonObject& object, std::string_view key) {
@@ -223,6 +237,7 @@ void results_from_json(const JsonObject& object, Record& record) {
     record.work = step_work_from_json(object.object("work"));
   if (!object.at("utilization").is_null())
     record.utilization = utilization_from_json(object.object("utilization"));
+  if (object.has("gpu_load")) record.gpu_load = gpu_loads_from_json(object.object("gpu_load"));
   if (object.has("ranks") && !object.at("ranks").is_null())
     record.ranks = rank_statistics_from_json(object.object("ranks"));
   record.losses = object.require<std::vector<double>>("losses");
@@ -270,6 +285,8 @@ json to_json(const Record& record) {
       {"environment", json::parse(record.environment)}};
   // Evidence without it stays byte for byte what it was.
   if (record.needed) all["needed"] = to_json(*record.needed);
+  if (record.order_seed) all["order_seed"] = *record.order_seed;
+  if (record.gpu_load) all["gpu_load"] = to_json(*record.gpu_load);
   if (!record.files.empty()) all["files"] = record.files;
   return all;
 }
@@ -303,6 +320,8 @@ Record record_from_json(const json& json, const std::string& name) {
   record.machine = object.optional<std::string>("machine", "");
   record.program = object.optional<std::string>("program", "");
   record.rounds = object.optional<std::string>("rounds", "");
+  if (object.has("order_seed"))
+    record.order_seed = static_cast<uint32_t>(object.integer("order_seed", 0));
   record.fingerprint = object.require<std::string>("fingerprint");
   record.status = named<Status>(object, "status");
   record.reason = object.require<std::string>("reason");

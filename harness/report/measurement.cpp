@@ -99,6 +99,29 @@ void add_ranks(Lines& lines, const Record& record) {
     lines.add("straggling rank", "none");
 }
 
+std::string text_of(const std::optional<GpuLoad::Range>& range) {
+  if (!range) return "unknown";
+  return fmt::format("{} [{}, {}]", format_number(range->mean), format_number(range->low),
+                     format_number(range->high));
+}
+
+void add_gpu_load(Lines& lines, const GpuLoads& loads) {
+  if (!loads.why_unknown.empty()) lines.add("clocks of the GPUs", "unknown", loads.why_unknown);
+  for (size_t i = 0; i < loads.gpus.size(); ++i) {
+    const GpuLoad& load = loads.gpus[i];
+    std::string reasons;
+    for (const auto& [reason, part] : load.throttled)
+      reasons +=
+          fmt::format("{}{} {} %", reasons.empty() ? "" : ", ", reason, format_number(100 * part));
+    lines.add(fmt::format("SM clock of GPU {}", i), text_of(load.sm_clock),
+              fmt::format("MHz, mean and range of {} looks", load.samples));
+    lines.add(fmt::format("power of GPU {}", i), text_of(load.power), "W");
+    lines.add(fmt::format("temperature of GPU {}", i), text_of(load.temperature), "°C");
+    lines.add(fmt::format("GPU {} held back by", i), reasons.empty() ? "nothing" : reasons,
+              "part of the looks");
+  }
+}
+
 void add_work(Lines& lines, const Record& record) {
   const StepWork& work = *record.work;
   const DeviceWork::Operations all = work.done.total();
@@ -117,6 +140,16 @@ void add_fraction(Lines& lines, const std::string& name, const Fraction& fractio
     lines.add(name, format_number(100 * *fraction.value), "%");
   else
     lines.add(name, "not known", fraction.reason);
+}
+
+void add_utilization(Lines& lines, const Utilization& u) {
+  add_fraction(lines, "MFU, data-sheet peak", u.mfu_data_sheet);
+  add_fraction(lines, "HFU, data-sheet peak", u.hfu_data_sheet);
+  add_fraction(lines, "MFU, measured peak (best median GEMM)", u.mfu_measured);
+  add_fraction(lines, "HFU, measured peak (best median GEMM)", u.hfu_measured);
+  if (!u.at_clock) return;
+  add_fraction(lines, "MFU, data-sheet peak at the mean clock", u.at_clock->mfu);
+  add_fraction(lines, "HFU, data-sheet peak at the mean clock", u.at_clock->hfu);
 }
 
 std::string held_out_unit(const Record& record) {
@@ -209,6 +242,7 @@ Table measurement_table(const Record& record) {
   if (record.memory) add_memory(lines, record);
   if (record.needed) add_need(lines, record);
   if (record.ranks) add_ranks(lines, record);
+  if (record.gpu_load) add_gpu_load(lines, *record.gpu_load);
   if (record.work) add_work(lines, record);
   if (record.flops) {
     lines.add("model FLOPs", fmt::format("{:.4g}", record.flops->model),
@@ -216,12 +250,7 @@ Table measurement_table(const Record& record) {
     lines.add("hardware FLOPs", fmt::format("{:.4g}", record.flops->hardware),
               record.flops->hardware_formula);
   }
-  if (record.utilization) {
-    add_fraction(lines, "MFU, data-sheet peak", record.utilization->mfu_data_sheet);
-    add_fraction(lines, "HFU, data-sheet peak", record.utilization->hfu_data_sheet);
-    add_fraction(lines, "MFU, measured peak (best median GEMM)", record.utilization->mfu_measured);
-    add_fraction(lines, "HFU, measured peak (best median GEMM)", record.utilization->hfu_measured);
-  }
+  if (record.utilization) add_utilization(lines, *record.utilization);
   return lines.table;
 }
 

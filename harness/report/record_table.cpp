@@ -87,6 +87,10 @@ class Values {
     known("hfu_data_sheet", u.hfu_data_sheet.value, "1");
     known("mfu_measured", u.mfu_measured.value, "1");
     known("hfu_measured", u.hfu_measured.value, "1");
+    if (u.at_clock) {
+      known("mfu_at_mean_clock", u.at_clock->mfu.value, "1");
+      known("hfu_at_mean_clock", u.at_clock->hfu.value, "1");
+    }
     known("data_sheet_peak", u.data_sheet_peak, "FLOP/s");
     known("measured_peak", u.measured_peak, "FLOP/s");
   }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "harness/place/gpu_state.h"
+#include "harness/record/gpu_load.h"
 #include "harness/validate/disturbance.h"
 #include "harness/validate/expectations.h"
 #include "harness/validate/finding.h"
@@ -19,6 +20,7 @@ struct Watched {
   double seconds = 0;                 ///< that the watch took
   Disturbance disturbance;            ///< of it
   GpuStates gpus_before, gpus_after;  ///< before and after the watch; empty on the cpu
+  GpuLoads gpu_load = {};             ///< in the watch; empty on the cpu
 
   /// Null where no group that runs has such a probe.
   const Series* find(std::string_view key) const;

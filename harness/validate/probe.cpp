@@ -79,9 +79,10 @@ std::vector<Series> watch(const std::vector<Probe>& probes, const WatchPlan& pla
   std::vector<Series> all;
   for (const Probe& probe : probes)
     all.push_back({probe.key, probe.what, probe.unit, probe.work, probe.burst, {}});
+  RoundOrder order(probes.size(), plan.order_seed);
   const double start = clock();
   for (int round = -1; round < plan.rounds || clock() - start < plan.seconds; ++round)
-    for (size_t i = 0; i < probes.size(); ++i) {
+    for (const size_t i : order.next()) {
       stop_if_interrupted();
       const Burst burst = burst_of(probes[i], clock() - start, waits);
       if (round >= 0) all[i].bursts.push_back(burst);

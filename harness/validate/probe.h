@@ -61,9 +61,11 @@ struct Series {
 struct WatchPlan {
   double seconds = 0;                ///< no round begins after them
   int rounds = TimingPlan::minimum;  ///< but so many there are
+  uint32_t order_seed = 1;           ///< of the probes' order in each round (RoundOrder)
 };
 
-/// Executes a burst of every probe, round after round; the first is not kept. Throws Interrupted.
+/// Executes a burst of every probe, round after round, each in an order of its own; the first round
+/// is not kept. Throws Interrupted.
 std::vector<Series> watch(const std::vector<Probe>& probes, const WatchPlan& plan,
                           const std::function<double()>& clock = steady_seconds,
                           const std::function<Waits()>& waits = Waits::now);

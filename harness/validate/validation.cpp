@@ -4,9 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 #include <set>
 
+#include "harness/measure/gpu_watch.h"
 #include "harness/place/environment.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -34,20 +38,33 @@ std::vector<Probe> probes_of(const std::vector<CheckGroup>& groups, Workbench& b
 
 GpuStates states_of(const Workbench& bench) { return bench.on_gpu() ? gpu_states() : GpuStates(); }
 
+/// What the GPUs did since then.
+GpuLoads load_since(double start, GpuWatch& watch) {
+  const std::string why = why_no_gpu_states();
+  if (!why.empty()) return {{}, why};
+  std::vector<int> gpus(harness::gpus().size());
+  std::iota(gpus.begin(), gpus.end(), 0);
+  return load_in(watch.moments(), {{start, steady_seconds()}}, gpus);
+}
+
 /// Times the probes, and notes what went on meanwhile.
 Watched watched(Workbench& bench, const Expectations& expectations,
-                const std::vector<Probe>& probes, double seconds) {
+                const std::vector<Probe>& probes, const WatchPlan& plan) {
   Watched seen{.bench = bench,
                .expectations = expectations,
                .series = {},
                .disturbance = {},
                .gpus_before = states_of(bench),
-               .gpus_after = {}};
+               .gpus_after = {},
+               .gpu_load = {}};
+  std::optional<GpuWatch> gpu_watch;
+  if (bench.on_gpu()) gpu_watch.emplace();
   const ProcessorTimes then = ProcessorTimes::now();
   const double start = steady_seconds();
-  if (!probes.empty()) seen.series = watch(probes, {.seconds = seconds});
+  if (!probes.empty()) seen.series = watch(probes, plan);
   seen.seconds = steady_seconds() - start;
   seen.disturbance = ProcessorTimes::now().since(then);
+  if (gpu_watch) seen.gpu_load = load_since(start, *gpu_watch);
   seen.gpus_after = states_of(bench);
   return seen;
 }
@@ -61,6 +78,7 @@ void judge(Validation& validation, const Watched& seen, const std::vector<CheckG
     if (group.judge != nullptr) add_findings(validation.checks, group.judge(seen));
   validation.series = seen.series;
   validation.watched = seen.seconds;
+  validation.gpu_load = seen.gpu_load;
   validation.disturbance = seen.disturbance;
 }
 
@@ -104,6 +122,7 @@ Validation validate(const Target& target, const Expectations& expectations,
   Validation validation;
   const double start = steady_seconds();
   validation.started = utc_now();
+  validation.order_seed = std::random_device()();
   validation.environment = environment(target.kind());
   const std::vector<CheckGroup> groups = chosen_groups(plan.groups);
   Workbench bench(target, plan.quick);
@@ -116,8 +135,12 @@ Validation validate(const Target& target, const Expectations& expectations,
     const std::vector<Probe> probes = probes_of(groups, bench);
     const double seconds = watch_seconds(plan, steady_seconds() - start);
     if (!probes.empty())
-      says(fmt::format("timing {} things by turns for {:.0f} s", probes.size(), seconds));
-    judge(validation, watched(bench, expectations, probes, seconds), groups);
+      says(fmt::format("timing {} things by turns for {:.0f} s, in orders of seed {}",
+                       probes.size(), seconds, validation.order_seed));
+    judge(validation,
+          watched(bench, expectations, probes,
+                  {.seconds = seconds, .order_seed = validation.order_seed}),
+          groups);
   }
   validation.environment = nlohmann::json::parse(ended(validation.environment.dump()));
   validation.ended = utc_now();

@@ -22,6 +22,8 @@ struct Validation {
   std::vector<Series> series;  ///< empty where it computed wrongly, and nothing was timed
   double seconds = 0;          ///< of all of it
   double watched = 0;          ///< of the watch
+  uint32_t order_seed = 0;     ///< of it (WatchPlan)
+  GpuLoads gpu_load;           ///< in it; empty on the cpu
   Disturbance disturbance;
   nlohmann::json environment;
   std::string started, ended;

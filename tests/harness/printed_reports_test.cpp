@@ -94,6 +94,34 @@ TEST(PrintedReports, OfABenchmark) {
 )");
 }
 
+/// A third more work, on a device that was slower by a half while it was timed: the half is more.
+TEST(PrintedReports, OfARatioWhoseControlMovedMore) {
+  using Shows = ResultColumn::Shows;
+  const Benchmark benchmark{
+      .name = "b",
+      .title = "t",
+      .axes = {{"size", {"3", "5"}}, {"by", {"a", "b"}}},
+      .by_turns = {"by"},
+      .reference = Reference{"by", {"b"}},
+      .columns = {{"ms", "time", Shows::value, 1e-3},
+                  {.name = "ratio", .metric = "time", .shows = Shows::ratio, .control = "part"}}};
+  const auto with_part = [](Record record, std::vector<double> part) {
+    record.metrics["part"] = {"s", std::move(part)};
+    return record;
+  };
+  const std::vector<Record> records{with_part(timed("3", "a", 1, {4, 4, 4}), {1.5, 1.5, 1.5}),
+                                    with_part(timed("3", "b", 1, {3, 3, 3}), {1, 1, 1}),
+                                    with_part(timed("5", "a", 1, {4, 4, 4}), {1.25, 1.25, 1.25}),
+                                    with_part(timed("5", "b", 1, {3, 3, 3}), {1, 1, 1})};
+  EXPECT_EQ(benchmark_table(benchmark, records).csv(),
+            R"(size,by,source,ms,ratio,rounds,status
+3,a,"measured, cpu",4000,refused,3,"ok; ratio refused: part, the same work, changed by +50.0 %, and the whole by +33.3 %: the device was at another speed in the turns of one of them; time them again with --steady --rerun all"
+3,b,"measured, cpu",3000,,3,ok
+5,a,"measured, cpu",4000,1.333,3,ok
+5,b,"measured, cpu",3000,,3,ok
+)");
+}
+
 TEST(PrintedReports, OfAComparison) {
   ComparisonReport report;
   report.base = "old";

@@ -74,6 +74,13 @@ inline Record full_record() {
   r.work->done.add(Fill{{nullptr, DType::f32, {10}}, 0});
   r.work->least = {10, 20, 30, 40, 50};
   r.utilization = Utilization{1e12, {}, {0.5, ""}, {{}, "unknown"}, {0.6, ""}, {{}, "unknown"}};
+  r.utilization->at_clock = {8e11, {0.7, ""}, {0.75, ""}};
+  r.order_seed = 4294967295U;
+  GpuLoad load;
+  load.samples = 9;
+  load.sm_clock = GpuLoad::Range{1400, 1290, 1570};
+  load.throttled = {{"power cap", 0.75}};
+  r.gpu_load = GpuLoads{{load}, ""};
   r.losses = {3.5, 2.5};
   r.held_out = {{2, 2.75}};
   r.command = "frugal reproduce paper/table";

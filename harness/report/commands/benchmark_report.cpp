@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "harness/measure/control.h"
+
 namespace frugal::harness {
 namespace {
 
@@ -70,6 +72,18 @@ std::optional<Estimate> shown(const ResultColumn& column, const Record& record,
   return times(work_of(record) / work_of(*reference), paired_ratio(theirs, samples));
 }
 
+/// Why a ratio is not the effect of what its case does otherwise than the reference; empty where it
+/// may be.
+std::string why_refused(const ResultColumn& column, const Record& record, const Record* reference) {
+  if (column.control.empty() || reference == nullptr || reference->rounds != record.rounds)
+    return "";
+  const InRounds whole{record.samples(column.metric), reference->samples(column.metric)},
+      control{record.samples(column.control), reference->samples(column.control)};
+  for (const InRounds* each : {&whole, &control})
+    if (each->with.empty() || each->with.size() != each->without.size()) return "";
+  return why_no_effect(whole, control, column.control);
+}
+
 std::string text_of(const ResultColumn& column, const Record& record, const Record* reference) {
   if (!record.ok()) return "";
   if (column.shows == ResultColumn::Shows::finding) {
@@ -78,7 +92,17 @@ std::string text_of(const ResultColumn& column, const Record& record, const Reco
   }
   const std::optional<Estimate> estimate = shown(column, record, reference);
   if (!estimate) return "";
+  if (!why_refused(column, record, reference).empty()) return "refused";
   return column.interval ? format_estimate(*estimate) : format_number(estimate->value);
+}
+
+/// How a case ended, and why a ratio of it is refused.
+std::string status_of(const Benchmark& benchmark, const Record& record, const Record* reference) {
+  if (!record.ok()) return fmt::format("{}: {}", name_of(record.status), record.reason);
+  for (const ResultColumn& column : benchmark.columns)
+    if (const std::string why = why_refused(column, record, reference); !why.empty())
+      return fmt::format("ok; {} refused: {}", column.name, why);
+  return "ok";
 }
 
 }  // namespace
@@ -99,8 +123,7 @@ Table benchmark_table(const Benchmark& benchmark, const std::vector<Record>& rec
     for (const ResultColumn& column : benchmark.columns)
       row.push_back(text_of(column, record, reference));
     row.push_back(record.rounds.empty() ? "" : std::to_string(record.samples(metric::time).size()));
-    row.push_back(record.ok() ? "ok"
-                              : fmt::format("{}: {}", name_of(record.status), record.reason));
+    row.push_back(status_of(benchmark, record, reference));
   }
   return table;
 }

@@ -154,6 +154,9 @@ json to_json(const Validation& validation, const Target& target, const std::stri
       {"skipped", validation.count(Outcome::skipped)},
       {"seconds", validation.seconds},
       {"watched_seconds", validation.watched},
+      {"order_seed", validation.order_seed},
+      {"gpu_load",
+       validation.gpu_load == GpuLoads() ? json(nullptr) : to_json(validation.gpu_load)},
       {"others", validation.disturbance.known ? json{{"processes", validation.disturbance.others},
                                                      {"steal", validation.disturbance.steal}}
                                               : json(nullptr)},

@@ -43,13 +43,27 @@ Finding whole_of(Finding finding, std::optional<int> is, std::optional<int> all,
   return *is >= *all ? finding : failed(finding, "only " + finding.seen, advice);
 }
 
-Finding throttling(size_t gpu, const GpuState& before, const GpuState& after) {
+/// "power cap 83 %, thermal slowdown by software 17 %", of the looks in the watch; or why there
+/// were none.
+std::string seen_in(const GpuLoads& meanwhile, size_t gpu) {
+  if (gpu >= meanwhile.gpus.size()) return meanwhile.why_unknown;
+  std::string text;
+  for (const auto& [reason, part] : meanwhile.gpus[gpu].throttled)
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", reason, 100 * part);
+  return text.empty() ? "nothing" : text;
+}
+
+Finding throttling(size_t gpu, const GpuState& before, const GpuLoads& meanwhile,
+                   const GpuState& after) {
   Finding finding = of_gpu(gpu, "throttling", "no slowdown by heat, power or hardware");
   if (!before.throttled || !after.throttled) return unknown(std::move(finding));
   std::vector<std::string> words = *before.throttled;
   words.insert(words.end(), after.throttled->begin(), after.throttled->end());
-  finding.seen = fmt::format("before: {}; after: {}", fmt::join(*before.throttled, ", "),
-                             fmt::join(*after.throttled, ", "));
+  if (gpu < meanwhile.gpus.size())
+    for (const auto& [reason, part] : meanwhile.gpus[gpu].throttled) words.push_back(reason);
+  finding.seen =
+      fmt::format("before: {}; meanwhile: {}; after: {}", fmt::join(*before.throttled, ", "),
+                  seen_in(meanwhile, gpu), fmt::join(*after.throttled, ", "));
   for (const nvml::ThrottleReason& reason : nvml::throttle_reasons)
     if (reason.fault && std::find(words.begin(), words.end(), reason.name) != words.end())
       return failed(finding, reason.name, "look at cooling, power supply and temperature");
@@ -86,13 +100,14 @@ Finding partition(size_t gpu, const GpuState& after) {
 
 }  // namespace
 
-std::vector<Finding> findings_of_gpus(const GpuStates& before, const GpuStates& after) {
+std::vector<Finding> findings_of_gpus(const GpuStates& before, const GpuLoads& meanwhile,
+                                      const GpuStates& after) {
   const std::string& why = before.why_unknown.empty() ? after.why_unknown : before.why_unknown;
   if (!why.empty()) return {skipped_finding(gpus_name, "state", why)};
   std::vector<Finding> findings;
   for (size_t gpu = 0; gpu < after.gpus.size(); ++gpu) {
     const GpuState &then = before.gpus.at(gpu), &now = after.gpus[gpu];
-    findings.push_back(throttling(gpu, then, now));
+    findings.push_back(throttling(gpu, then, meanwhile, now));
     findings.push_back(power_cap(gpu, now));
     findings.push_back(memory_errors(gpu, now));
     findings.push_back(partition(gpu, now));
@@ -111,7 +126,7 @@ namespace {
 
 std::vector<Finding> judge_gpus(const Watched& watched) {
   if (!watched.bench.on_gpu()) return {};
-  return findings_of_gpus(watched.gpus_before, watched.gpus_after);
+  return findings_of_gpus(watched.gpus_before, watched.gpu_load, watched.gpus_after);
 }
 
 }  // namespace

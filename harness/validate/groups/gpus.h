@@ -2,12 +2,14 @@
 #include <vector>
 
 #include "harness/place/gpu_state.h"
+#include "harness/record/gpu_load.h"
 #include "harness/validate/finding.h"
 
 namespace frugal::harness {
 
-/// What the driver says of the GPUs before and after the watch: one finding for each GPU and
+/// What the driver says of the GPUs before, in and after the watch: one finding for each GPU and
 /// question.
-std::vector<Finding> findings_of_gpus(const GpuStates& before, const GpuStates& after);
+std::vector<Finding> findings_of_gpus(const GpuStates& before, const GpuLoads& meanwhile,
+                                      const GpuStates& after);
 
 }  // namespace frugal::harness

@@ -169,6 +169,39 @@ TEST(Table4, RoundsThatWereNotInterleavedAreRefused) {
     }
 }
 
+/// The same forward pass that took a quarter longer in the turns of the selective layer, whose both
+/// passes took a sixth longer: the device was another one.
+TEST(Table4, OverheadsThatTheDeviceMadeAreRefused) {
+  Records records = papers_records();
+  const Setting cpu{Source::measured, "cpu", 8};
+  const Record* base = records.find(table4().id(), "22B/baseline", cpu);
+  Record ours = *records.find(table4().id(), "22B/selective", cpu);
+  ASSERT_EQ(ours.metrics["forward_time"].samples, base->samples("forward_time"));
+  const auto cell = [&] {
+    return find(table4().cells(records), "selective recompute", "overhead", "cpu");
+  };
+  const Cell still = cell();
+  EXPECT_TRUE(still.value);
+  EXPECT_NE(still.note.find("selective recompute: the forward pass, the same work as the "
+                            "baseline's, changed by +0.0 % "
+                            "[+0.0, +0.0]"),
+            std::string::npos)
+      << still.note;
+  for (double& seconds : ours.metrics["forward_time"].samples) seconds *= 1.25;
+  for (size_t i = 0; i < ours.metrics["backward_time"].samples.size(); ++i)
+    ours.metrics["backward_time"].samples[i] = base->samples("backward_time")[i] * 1.1;
+  records.add(ours);
+  const Cell refused = cell();
+  EXPECT_FALSE(refused.value);
+  EXPECT_NE(
+      refused.reason.find("the forward pass of 22B/selective beside that of 22B/baseline, the "
+                          "same work, changed by +25.0 %"),
+      std::string::npos)
+      << refused.reason;
+  // What sequence parallelism changes of the forward pass is its own.
+  EXPECT_TRUE(find(table4().cells(records), "sequence parallel", "overhead", "cpu").value);
+}
+
 TEST(Table4, SamplesOfAnotherGroupAreNeverCombined) {
   Records records = papers_records();
   Record other = *records.find(table4().id(), "22B/full", {Source::measured, "cpu", 8});

@@ -15,6 +15,7 @@
 namespace frugal::harness {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -65,9 +66,17 @@ GpuStates sound_gpus() {
   return states;
 }
 
+/// At their power cap for a while.
+GpuLoads quiet_gpus() {
+  GpuLoad load;
+  load.samples = 50;
+  load.throttled = {{"power cap", 0.82}};
+  return {.gpus = {load, load}, .why_unknown = ""};
+}
+
 std::vector<std::string> failed_of(const GpuStates& after) {
   std::vector<std::string> names;
-  for (const Finding& finding : findings_of_gpus(sound_gpus(), after))
+  for (const Finding& finding : findings_of_gpus(sound_gpus(), quiet_gpus(), after))
     if (finding.outcome == Finding::Outcome::failed)
       names.push_back(finding.name + ": " + finding.reason);
   return names;
@@ -75,7 +84,7 @@ std::vector<std::string> failed_of(const GpuStates& after) {
 
 TEST(GpusGroup, PassesWhatIsSound) {
   EXPECT_THAT(failed_of(sound_gpus()), ::testing::IsEmpty());
-  EXPECT_EQ(findings_of_gpus(sound_gpus(), sound_gpus()).size(), 12U);
+  EXPECT_EQ(findings_of_gpus(sound_gpus(), quiet_gpus(), sound_gpus()).size(), 12U);
 }
 
 TEST(GpusGroup, NamesTheGpuAndWhatHoldsItBack) {
@@ -91,14 +100,30 @@ TEST(GpusGroup, NamesTheGpuAndWhatHoldsItBack) {
   for (const auto& [fault, named] : faults) {
     GpuStates after = sound_gpus();
     fault(after.gpus[1]);
-    EXPECT_THAT(failed_of(after), ::testing::ElementsAre(named));
+    EXPECT_THAT(failed_of(after), ElementsAre(named));
   }
+}
+
+/// Neither before nor after the watch was it too warm.
+TEST(GpusGroup, SeesWhatHoldsAGpuBackMeanwhile) {
+  GpuLoads meanwhile = quiet_gpus();
+  meanwhile.gpus[1].throttled["thermal slowdown by software"] = 0.166;
+  std::vector<std::string> seen, failed;
+  for (const Finding& finding : findings_of_gpus(sound_gpus(), meanwhile, sound_gpus())) {
+    if (finding.name.find("throttling") == finding.name.npos) continue;
+    seen.push_back(finding.seen);
+    if (finding.outcome == Finding::Outcome::failed) failed.push_back(finding.name);
+  }
+  EXPECT_THAT(seen, ElementsAre("before: power cap; meanwhile: power cap 82 %; after: power cap",
+                                "before: power cap; meanwhile: power cap 82 %, thermal slowdown by "
+                                "software 17 %; after: power cap"));
+  EXPECT_THAT(failed, ElementsAre("gpu 1/throttling"));
 }
 
 TEST(GpusGroup, WhatIsNotKnownIsSkipped) {
   GpuStates unknown;
   unknown.why_unknown = "libnvidia-ml.so.1 is not there";
-  const auto findings = findings_of_gpus(unknown, unknown);
+  const auto findings = findings_of_gpus(unknown, {}, unknown);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].outcome, Finding::Outcome::skipped);
   EXPECT_THAT(findings[0].reason, HasSubstr("libnvidia-ml.so.1"));
