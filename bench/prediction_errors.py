@@ -31,7 +31,7 @@ REPEATED = "largest batch that fits here"
 def measured_steps(machine):
     """[(measured / predicted, what both have: model, layers, sequence, batch, ranks)]"""
     predicted, measured = (check_predictions.numbers_of(ROOT / "results" / side)
-                           for side in (f"virtual/{machine}", MEASURED[machine]))
+                           for side in (f"{MEASURED[machine]}/predicted", MEASURED[machine]))
     for what, (value, _) in predicted.items():
         if check_predictions.family_of(what) in STEPS and what in measured:
             words = what.split(": ")[0].split(", ")

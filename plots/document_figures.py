@@ -44,7 +44,7 @@ def of_virtual(script, *names):
     return Drawing(script, [VIRTUAL, "{out}"], named(*names))
 
 
-TIMES = ("times.json", ["{python}", ROOT / "bench/gpu/check_predictions.py", "--times", VIRTUAL / "h100-dgx", H100])
+TIMES = ("times.json", ["{python}", ROOT / "bench/gpu/check_predictions.py", "--times", H100 / "predicted", H100])
 DRAWINGS = [
     of_virtual("korthikanti2022_calibration", "korthikanti2022-calibration", "korthikanti2022-sensitivity"),
     of_virtual("korthikanti2022_pipeline", "korthikanti2022-figure1", "korthikanti2022-figure9"),
@@ -64,7 +64,6 @@ DRAWINGS = [
     Drawing("training_mst2024", [CPU / "long-training", "{out}"], named("mst2024-training")),
     Drawing("training_pipedream2bw2021", [CPU / "convergence", "{out}"], named("pipedream2bw2021-figure5")),
     Drawing("predictions", ["{work}/times.json", "{out}", "h100-predictions"], named("h100-predictions"), [TIMES]),
-    Drawing("recomputed_layers", ["{work}/times.json", "{out}", "h100-recomputed"], named("h100-recomputed"), [TIMES]),
     Drawing("korthikanti2022_table4", ["{work}", "{out}"], {"korthikanti2022-table4": "h100-table4"},
             [(None, ["mkdir", "{work}/records"]), (None, ["cp", H100 / "records.jsonl", "{work}/records"]),
              (None, ["{program}", "reproduce", "korthikanti2022/table4", "--on", "virtual", "--out", "{work}/records"]),

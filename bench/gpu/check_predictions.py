@@ -5,7 +5,8 @@
   check_predictions.py PREDICTED MEASURED       both, with the error of each
   check_predictions.py --page PAGE PREDICTED [MEASURED]   writes the targets' table into a page, and with
                                                 MEASURED how far numbers agree, what techniques add to a
-                                                layer's time, and steps beside PyTorch's
+                                                layer's time, and steps beside PyTorch's; refuses records
+                                                of a program whose tree was changed
   check_predictions.py --times PREDICTED MEASURED   times of both, as JSON, for plots/predictions.py
 
 Both are folders that bench/gpu.sh wrote. Bytes and FLOPs have to be equal, everything else within 10 %; a
@@ -22,6 +23,7 @@ import sys
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
+import clock_table  # noqa: E402
 import step_results  # noqa: E402  (the path comes first)
 import technique_tables  # noqa: E402
 
@@ -127,6 +129,16 @@ def numbers_of_copies(records):
         ratio = statistics.median(copy / ours for ours, copy in zip(seconds, copy_seconds))
         numbers[f"memory-bound {what}: of copy"] = (ratio * work / copy_work, "1")
     return numbers
+
+
+def refuse_changed(folder):
+    """What a program measured whose source nobody can check out is not published."""
+    for file in (folder / "records.jsonl", folder / "steps.jsonl", folder / "peak.json"):
+        for entry in whole(file) if file.suffix == ".json" else lines_of(file):
+            build = entry.get("environment", {}).get("build", {})
+            if build.get("dirty"):
+                fail(f"{file}: its program was built of a changed tree, at {build.get('commit', '')[:8]}; commit the changes, "
+                     "build again and measure again")
 
 
 def numbers_of(folder):
@@ -251,36 +263,6 @@ def agreement_rows(predicted, measured):
                median, "; ".join(notes)]
 
 
-# A layer with a technique or as the baseline, as one rank of eight or alone.
-LAYER = re.compile(r"([^/]+)/([^/]+)(/t1|)")
-LAYERS = ("korthikanti2022/table4", "korthikanti2022/figure8")
-
-
-def layer_times(records):
-    """{(artifact, case): [seconds of a round, forward and backward, ...]}, of layers that have both."""
-    times = {}
-    for record in records:
-        if record["artifact"] in LAYERS and record["status"] == "ok":
-            both = (record["metrics"][which]["samples"] for which in ("forward_time", "backward_time"))
-            times[record["artifact"], record["case"]] = [forward + backward for forward, backward in zip(*both)]
-    return times
-
-
-def effect(times, artifact, case, baseline):
-    """How much longer than the baseline a layer takes in the same round, and a 95 % interval where there are some."""
-    return technique_tables.percent(*technique_tables.added(times[artifact, case], times[artifact, baseline]))
-
-
-def effect_rows(*sides):
-    """What each technique of korthikanti2022 adds to a layer's time; sides are layer_times() each."""
-    for artifact, case in sides[0]:
-        model, technique, alone = LAYER.fullmatch(case).groups()
-        if technique != "baseline" and all((artifact, case) in times for times in sides):
-            yield [artifact.split("/")[1], f"{model}, alone" if alone else f"{model}, one rank of 8",
-                   technique.replace("+", " + "),
-                   *(effect(times, artifact, case, f"{model}/baseline{alone}") for times in sides)]
-
-
 def paired_times(predicted, measured):
     """[(what kind of case, predicted seconds, measured seconds)], of what both sides have and takes time."""
     return [(what.split("/")[0].split()[0], value, measured[what][0])
@@ -309,8 +291,11 @@ def measured_tables(predicted, measured, folders):
     """{name on the page: table}"""
     records = [lines_of(folder / "records.jsonl") for folder in folders]
     return {"agreement": agreement(predicted, measured, "as predicted"),
-            "effects": table(["of", "layer", "technique", "predicted", "measured"],
-                             effect_rows(*map(layer_times, records))),
+            "effects": table(["of", "layer", "technique", "predicted", "measured", "forward pass, the same work",
+                              "by the forward pass as a clock"],
+                             technique_tables.effect_rows(*map(technique_tables.layer_times, records))),
+            "clocks": table(["part", "looks", "SM clock, MHz", "W", "°C at most", "held back by, of the looks"],
+                            clock_table.rows(folders[1], records[1])),
             "recomputed": table(["layer", "recomputed", "kept, MiB", "adds, predicted", "measured",
                                  "full recomputation of some layers, for as much memory"],
                                 technique_tables.recomputed_rows(*records)),
@@ -321,7 +306,9 @@ def measured_tables(predicted, measured, folders):
 
 
 def filled(page, name, text, file="the page"):
-    """The page with this table where it has the one of this name."""
+    """The page with this table where it has the one of this name. One without rows needs no place."""
+    if text.count("\n") < 2 and f"<!-- {name}: " not in page:
+        return page
     parts = re.split(rf"(<!-- {name}: .* -->\n|<!-- end of {name} -->)", page)
     if len(parts) != 5:
         fail(f"{file} has no place for the {name}")
@@ -357,6 +344,8 @@ def main():
     header = ["target", "", "predicted"] + (["measured"] if measured is not None else [])
     of_targets = table(header, target_rows(targets, predicted, measured))
     if arguments.page:
+        for folder in filter(None, (arguments.predicted, arguments.measured, arguments.before)):
+            refuse_changed(folder)
         if not arguments.page.exists():
             fail(f"there is no page {arguments.page}; make one with places for the tables, as docs/h100.md has them")
         page = filled(arguments.page.read_text(encoding="utf-8"), "targets", of_targets, arguments.page)

@@ -1,5 +1,6 @@
 """Tables of techniques that are measured on a GPU and predicted for it, for bench/gpu/check_predictions.py."""
 
+import re
 import statistics
 import typing
 
@@ -18,6 +19,64 @@ def added(times, reference):
 def percent(value, interval=(0, 0)):
     low, high = interval
     return f"{100 * value:+.1f} %" + (f" [{100 * low:+.1f}, {100 * high:+.1f}]" if high > low else "")
+
+
+# A layer with a technique or as the baseline, as one rank of eight or alone.
+LAYER_CASE = re.compile(r"([^/]+)/([^/]+)(/t1|)")
+PAPERS_LAYERS = ("korthikanti2022/table4", "korthikanti2022/figure8")
+
+
+# Techniques that differ from the baseline in nothing but what the backward pass computes again: the forward pass is
+# the same work, a control.
+CONTROLLED = ("full", "selective")
+
+
+def layer_times(records):
+    """{(artifact, case): ([forward seconds of a round, ...], [those of both passes, ...])}, of layers that have both."""
+    times = {}
+    for record in records:
+        if record["artifact"] in PAPERS_LAYERS and record["status"] == "ok":
+            forward, backward = (record["metrics"][which]["samples"] for which in ("forward_time", "backward_time"))
+            times[record["artifact"], record["case"]] = forward, [sum(passes) for passes in zip(forward, backward)]
+    return times
+
+
+def effect(ours, baseline):
+    """How much longer than the baseline a layer takes in the same rounds, and a 95 % interval where there are some."""
+    return added(ours[1], baseline[1])
+
+
+def control(ours, baseline):
+    """The same of the forward pass alone."""
+    return added(ours[0], baseline[0])
+
+
+def by_forward(ours, baseline):
+    """The effect, were the device as much slower in both passes as it was in the forward pass."""
+    return added(*([both / forward for forward, both in zip(*side)] for side in (ours, baseline)))
+
+
+def moved_more(whole, part):
+    """Whether a control changed by more than the whole, and surely so: then the change is no effect of the technique."""
+    (value, _), (moved, (low, high)) = whole, part
+    return abs(moved) > abs(value) and (low > 0 or high < 0)
+
+
+def effect_rows(predicted, measured):
+    """What each technique of korthikanti2022 adds to a layer's time, of two layer_times(). Where the forward pass is the
+    same work also what that changed by, and what is left of the effect by it."""
+    for artifact, case in predicted:
+        model, technique, alone = LAYER_CASE.fullmatch(case).groups()
+        if technique == "baseline" or (artifact, case) not in measured:
+            continue
+        expected, found = ((side[artifact, case], side[artifact, f"{model}/baseline{alone}"])
+                           for side in (predicted, measured))
+        controlled = technique in CONTROLLED
+        yield [artifact.split("/")[1], f"{model}, alone" if alone else f"{model}, one rank of 8",
+               technique.replace("+", " + "), percent(*effect(*expected)),
+               "refused" if controlled and moved_more(effect(*found), control(*found)) else
+               percent(*effect(*found)),
+               *(percent(*of(*found)) if controlled else "" for of in (control, by_forward))]
 
 
 def layers(records):

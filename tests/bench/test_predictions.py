@@ -15,6 +15,7 @@ SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__)
 sys.path.insert(0, str(SOURCE / "bench/gpu"))
 
 import check_predictions  # noqa: E402  (the path comes first)
+import clock_table  # noqa: E402
 import step_records  # noqa: E402
 import technique_tables  # noqa: E402
 
@@ -155,28 +156,43 @@ class Predictions(unittest.TestCase):
             return {"artifact": "korthikanti2022/table4", "case": case, "status": "ok",
                     "metrics": {"forward_time": {"samples": forward}, "backward_time": {"samples": backward}}}
 
-        predicted = check_predictions.layer_times([
+        predicted = technique_tables.layer_times([
             layer("22B/baseline", [1], [3]), layer("22B/selective+sequence-parallel", [1], [4]),
             layer("22B/baseline/t1", [10], [10]), layer("22B/fused/t1", [5], [10])])
-        measured = predicted | check_predictions.layer_times([
+        measured = predicted | technique_tables.layer_times([
             layer("22B/baseline", [1, 2, 3], [1, 2, 3]), layer("22B/selective+sequence-parallel", [1, 2, 3], [2, 4, 9])])
-        self.assertEqual(list(check_predictions.effect_rows(predicted, measured)), [
-            ["table4", "22B, one rank of 8", "selective + sequence-parallel", "+25.0 %", "+50.0 % [+50.0, +100.0]"],
-            ["table4", "22B, alone", "fused", "-25.0 %", "-25.0 %"]])
+        self.assertEqual(list(technique_tables.effect_rows(predicted, measured)), [
+            ["table4", "22B, one rank of 8", "selective + sequence-parallel", "+25.0 %", "+50.0 % [+50.0, +100.0]", "", ""],
+            ["table4", "22B, alone", "fused", "-25.0 %", "-25.0 %", "", ""]])
 
-    def test_an_h100_orders_the_techniques_of_each_layer_as_predicted(self):
-        """As docs/h100.md says."""
-        sides = [check_predictions.layer_times(check_predictions.lines_of(SOURCE / "results" / folder / "records.jsonl"))
-                 for folder in ("virtual/h100-dgx", "nvidia-h100-80gb")]
-        layers = {}
-        for *layer, _, predicted, measured in check_predictions.effect_rows(*sides):
-            effects = [float(cell.split(" %")[0]) for cell in (predicted, measured)]
-            layers.setdefault(tuple(layer), []).append(effects)
-            if abs(effects[0]) >= 1:
-                self.assertGreater(effects[0] * effects[1], 0, layer)
-        self.assertEqual(len(layers), 6)
-        for layer, effects in layers.items():
-            self.assertEqual(sorted(effects), sorted(effects, key=lambda pair: pair[1]), layer)
+    def test_an_effect_is_beside_what_the_same_work_did_and_refused_where_that_was_more(self):
+        def sides(*backward):
+            """A baseline of 1 + 2 s, and a layer whose forward pass took a half longer."""
+            return [technique_tables.layer_times([
+                {"artifact": "korthikanti2022/figure8", "case": f"22B/{case}", "status": "ok",
+                 "metrics": {"forward_time": {"samples": forward}, "backward_time": {"samples": passes}}}
+                for case, forward, passes in (("baseline", [1] * 20, [2] * 20), ("full", forwards, backwards))])
+                for forwards, backwards in (([1], [4]), ([1.5] * 20, list(backward)))]
+
+        (row,) = technique_tables.effect_rows(*sides(*[6] * 20))
+        # 7.5 s for 3; over the forward pass 5 for 3.
+        self.assertEqual(row[2:], ["full", "+66.7 %", "+150.0 %", "+50.0 %", "+66.7 %"])
+        (row,) = technique_tables.effect_rows(*sides(*[2.7] * 20))  # 4.2 s for 3
+        self.assertEqual(row[4:], ["refused", "+50.0 %", "-6.7 %"])
+        (row,) = technique_tables.effect_rows(*sides(*[3.3] * 20))  # 4.8 s for 3
+        self.assertEqual(row[4:], ["+60.0 %", "+50.0 %", "+6.7 %"])
+
+    def test_an_h100s_forward_passes_are_what_the_page_says(self):
+        """Where the order moved the same work, from the records alone."""
+        times = {}
+        for record in check_predictions.lines_of(SOURCE / "results/nvidia-h100-80gb/records.jsonl"):
+            if record["artifact"] == "korthikanti2022/table4":
+                samples = [1000 * seconds for seconds in record["metrics"]["forward_time"]["samples"]]
+                times[record["case"]] = f"{statistics.median(samples):.2f} ms [{min(samples):.2f}, {max(samples):.2f}]"
+        page = " ".join((SOURCE / "docs/h100.md").read_text(encoding="utf-8").split())
+        self.assertIn(times["22B/baseline/t1"], page)
+        for case in ("22B/full/t1", "22B/selective/t1"):
+            self.assertIn(times[case].replace(" ms", ""), page)
 
     def test_what_modules_add_is_beside_full_recomputation_of_some_layers(self):
         def layer(modules, kept, *seconds):
@@ -189,19 +205,58 @@ class Predictions(unittest.TestCase):
             ["8B", "norm", "75", "+10.0 %", "+10.0 % [+0.0, +20.0]", "+25.0 %"],
             ["8B", "full", "0", "+50.0 %", "+100.0 %", ""]])
 
-    def test_an_h100_recomputes_and_divides_as_predicted(self):
-        """As docs/h100.md says."""
-        sides = [check_predictions.lines_of(SOURCE / "results" / folder / "records.jsonl")
-                 for folder in ("virtual/h100-dgx", "nvidia-h100-80gb")]
-        layers = list(technique_tables.recomputed(*sides))
-        self.assertEqual(len(layers), 24)
-        for of in layers:
-            self.assertLess(abs(of.predicted - of.measured), 0.04, of)
-        divided = list(technique_tables.sharded_rows(*sides))
-        self.assertEqual(len(divided), 5)
-        for *_, predicted, measured, reserved in divided:
-            self.assertEqual(predicted, measured)
-            self.assertGreater(float(reserved), float(measured))
+    def test_of_a_step_that_is_divided_time_and_memory_are_beside_the_predicted_ones(self):
+        def step(seconds, peak, reserved=None):
+            return {"artifact": "measure", "configuration": {"shard": "weights", "recompute": "full"},
+                    "metrics": {"step_time": {"samples": seconds}}, "memory": {"peak_total": peak, "reserved": reserved}}
+
+        self.assertEqual(list(technique_tables.sharded_rows([step([2.0], 2**30)], [step([1, 3, 2.5], 2**30, 3 * 2**29)])),
+                         [["weights", "full", "2.000", "2.500", "+25.0 %", "1.00", "1.00", "1.50"]])
+
+    def test_clocks_are_those_at_which_the_gpu_was_busy(self):
+        folder = self.folder / "clocks"
+        folder.mkdir()
+        (folder / "clocks.csv").write_text(
+            "timestamp, clocks.current.sm [MHz], power.draw [W], temperature.gpu, clocks_event_reasons.active, utilization.gpu [%]\n"
+            "2026/01/02 03:04:05.500, 1000, 600.0, 60, 0x0000000000000004, 90\n"
+            "2026/01/02 03:04:06.000, 1980, 100.0, 50, 0x0000000000000001, 89\n"
+            "2026/01/02 03:04:06.500, 1300, 701.0, 80, 0x0000000000000024, 100\n"
+            "2026/01/02 03:04:07.500, 1900, 500.0, 70, 0x0000000000000000, 100\n")
+
+        def taking(begin, end, artifact="korthikanti2022/table4", rounds="r", status="ok"):
+            return {"artifact": artifact, "rounds": rounds, "status": status, "started": f"2026-01-02T03:04:{begin}Z",
+                    "ended": f"2026-01-02T03:04:{end}Z"}
+
+        records = [taking("05.000", "05.600"), taking("06.400", "06.600"), taking("05.000", "08.000", status="oom"),
+                   taking("07.000", "08.000", artifact="bench/memory-bound")]
+        self.assertEqual(list(clock_table.rows(folder, records)), [
+            ["all that ran", "3", "1400 [1000, 1900]", "600", "80", "power cap 67 %, thermal slowdown by software 33 %"],
+            ["korthikanti2022/table4", "2", "1150 [1000, 1300]", "650", "80",
+             "power cap 100 %, thermal slowdown by software 50 %"]])
+        self.assertEqual(list(clock_table.rows(self.folder, records)), [])
+
+    def test_heat_of_the_other_run_is_what_the_page_says(self):
+        """Once more, by columns."""
+        lines = (SOURCE / "results/nvidia-h100-80gb/unpublished/clocks.csv").read_text(encoding="utf-8").splitlines()
+        rows = [line.split(", ") for line in lines[1:]]
+        busy = [row for row in rows if int(row[7]) >= 90]
+        of = {bit: sum(int(row[6], 16) & bit != 0 for row in busy) / len(busy) for bit in (4, 32)}
+        page = " ".join((SOURCE / "docs/h100.md").read_text(encoding="utf-8").split())
+        self.assertIn(f"got to {max(int(row[5]) for row in busy)} °C. In {100 * of[32]:.0f} % of its busy looks software held its "
+                      f"clock back because of heat, and in {100 * of[4]:.0f} % the power cap", page)
+
+    def test_what_a_changed_tree_measured_is_not_published(self):
+        def built(dirty):
+            return record() | {"environment": {"build": {"commit": "0123456789abcdef", "dirty": dirty}}}
+
+        page = self.folder / "page.md"
+        page.write_text("<!-- targets: x -->\n<!-- end of targets -->\n")
+        clean, changed = self.side("clean", built(False)), self.side("changed", built(False), built(True))
+        self.assertEqual(self.run_script("--page", str(page), clean)[0], 0)
+        before = page.read_text()
+        self.refused("records.jsonl: its program was built of a changed tree, at 01234567; commit", self.run_script,
+                     "--page", str(page), changed)
+        self.assertEqual(page.read_text(), before)
 
     def test_times_of_both_sides_are_pairs(self):
         predicted = {"paper/table a: forward_time": (2.0, "s"), "paper/table a: peak memory": (4, "bytes"),
@@ -220,15 +275,14 @@ class Predictions(unittest.TestCase):
 
     def test_every_target_has_a_prediction_and_the_pages_have_what_there_is(self):
         targets = json.loads((SOURCE / "bench/gpu/targets.json").read_text(encoding="utf-8"))
-        for name, *folders in (("cuda.md", "virtual/h200-hgx"), ("h100.md", "virtual/h100-dgx", "nvidia-h100-80gb")):
+        for name, *folders in (("cuda.md", "virtual/h200-hgx"), ("h100.md", "nvidia-h100-80gb/predicted", "nvidia-h100-80gb")):
             folders = [SOURCE / "results" / folder for folder in folders]
             for target, worst, _ in check_predictions.judged(targets, check_predictions.numbers_of(folders[0])):
                 self.assertIsNotNone(worst, target["what"])
             page = (SOURCE / "docs" / name).read_text(encoding="utf-8")
             copy = self.folder / name
             copy.write_text(page, encoding="utf-8")
-            before = ["--before", f"{folders[1]}/second-run"] if len(folders) > 1 else []
-            self.run_script("--page", str(copy), *before, *map(str, folders))
+            self.run_script("--page", str(copy), *map(str, folders))
             self.assertEqual(copy.read_text(encoding="utf-8"), page)
         self.refused("has no place for the targets", check_predictions.filled, "# CUDA", "targets", "")
         self.refused("has no numbers", self.run_script, str(self.folder))

@@ -11,7 +11,7 @@ FRUGAL = os.environ["FRUGAL"]
 SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
 PAPERS = ("korthikanti2022", "pipedream2bw2021", "mst2024")
 #: Has intervals, undecided claims, lone ranks: what a GPU measured. A run that later ones leave as it is.
-MEASURED = SOURCE / "results/nvidia-h100-80gb/second-run"
+MEASURED = SOURCE / "results/nvidia-h100-80gb"
 PIPELINE = ["trace", "--model", "gpt-3m", "--layers", "8", "--pipeline-parallel", "4", "--schedule", "1f1b", "--microbatches", "8",
             "--on", "virtual:a100-selene"]
 
