@@ -51,6 +51,7 @@ Record distinct_record() {
              13 * mebi};
   r.flops = Flops{1.25e15, "eq", 1.5e15, "executed", 1.75e15};
   r.utilization = Utilization{1e15, 8e14, {0.25, ""}, {0.3125, ""}, {0.3, ""}, {0.375, ""}};
+  r.utilization->at_clock = {7.8e14, {0.3205, ""}, {0.3846, ""}};
   StepWork& work = *r.work;
   work.done.operations = {};
   work.done.operations[number_of("gemm")] = {7, {3e12, 5e9}};
@@ -106,6 +107,10 @@ host memory of a rank,13,MiB
 waiting of the ranks in a step,0.125 to 0.5,"s, median of the rank that waits least and of the one that waits most"
 skew between ranks,0.375,"s, median of how much longer one computes than another of its stage"
 straggling rank,1 on b,computes 8 % longer than the others of its stage
+SM clock of GPU 0,"1400 [1290, 1570]","MHz, mean and range of 9 looks"
+power of GPU 0,unknown,W
+temperature of GPU 0,unknown,°C
+GPU 0 held back by,power cap 75 %,part of the looks
 operations of a rank's step,18,
 bytes that they move,11.176,GiB
 least bytes of the step,150,B
@@ -117,6 +122,8 @@ hardware FLOPs,1.5e+15,executed
 "HFU, data-sheet peak",30,%
 "MFU, measured peak (best median GEMM)",31.25,%
 "HFU, measured peak (best median GEMM)",37.5,%
+"MFU, data-sheet peak at the mean clock",32.05,%
+"HFU, data-sheet peak at the mean clock",38.46,%
 )csv");
 }
 
@@ -192,10 +199,12 @@ TEST(PrintedValues, OfARecord) {
           "needed/host_capacity needed/memory/host_peak flops/model/value flops/hardware/value "
           "flops/hardware_as_printed/value utilization/peak_flops utilization/mfu/data_sheet/value "
           "utilization/mfu/measured/value utilization/hfu/data_sheet/value "
-          "utilization/hfu/measured/value "
+          "utilization/hfu/measured/value utilization/mfu/at_mean_clock/value "
+          "utilization/hfu/at_mean_clock/value gpu_load/gpus/0/sm_clock_mhz "
           "ranks/skew ranks/straggler held_out/1"),
       R"(1.0 11534336 13631488 5368709120 3145728 48 58 42 52 62 18253611008 20401094656 31138512896 1.25e+15 1.5e+15 )"
-      R"(1.75e+15 {"data_sheet":1e+15,"measured":800000000000000.0} 0.25 0.3125 0.3 0.375 )"
+      R"(1.75e+15 {"at_mean_clock":780000000000000.0,"data_sheet":1e+15,"measured":800000000000000.0} )"
+      R"(0.25 0.3125 0.3 0.375 0.3205 0.3846 {"high":1570.0,"low":1290.0,"mean":1400.0} )"
       R"({"largest":1.0,"lower_quartile":0.25,"median":0.375,"smallest":0.0,"upper_quartile":0.5} )"
       R"({"rank":1,"slower":0.08} {"loss":2.625,"step":4})");
   EXPECT_EQ(to_json(record_from_json(to_json(r), "test")), to_json(r));
