@@ -21,13 +21,19 @@ int place_in(GroupUse use, const RunConfig& config) {
   return use == GroupUse::context ? config.context_parallel - config.head_ranks() : 0;
 }
 
+/// The ranks of a group that one of them stands for; it is alone where other stages are in it.
+CostModel::Group members_of(const Machine& machine, const Layout& all, GroupUse use, int stage) {
+  if (!within_a_stage(axis_of(use))) return {};
+  const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
+  return all.group(axis_of(use), stage, static_cast<int>(nodes));
+}
+
 /// The group of a rank that stands for all members, or is alone.
 std::unique_ptr<Group> represented(Device& device, const Machine& machine, const Layout& all,
                                    GroupUse use, int stage, const RunConfig& config) {
-  const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
-  CostModel::Group group;
-  if (within_a_stage(axis_of(use))) group = all.group(axis_of(use), stage, static_cast<int>(nodes));
-  return std::make_unique<ModelledGroup>(device, CostModel(machine), group, place_in(use, config));
+  return std::make_unique<ModelledGroup>(device, CostModel(machine),
+                                         members_of(machine, all, use, stage),
+                                         place_in(use, config), stream_of(use));
 }
 
 std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_ptr<Device> device,
@@ -70,8 +76,11 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
       config, Layout{.stages = all.stages}, std::move(devices),
       [&](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
         const auto stage = static_cast<size_t>(ranks.front());
-        if (ranks.size() == 1)
+        if (ranks.size() == 1) {
+          const CostModel::Group group = members_of(machine, all, use, ranks.front());
+          if (group.size > group.per_node) stages[stage]->cross_nodes(stream_of(use));
           return represented(*stages[stage], machine, all, use, ranks.front(), config);
+        }
         const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
         const bool same = config.tensor_parallel > 1 && !config.sequence_parallel;
         return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use), exchanges,

@@ -82,14 +82,17 @@ Stream stream_of(GroupUse use) {
       return Stream::gradients;
     case GroupUse::ends:
       return Stream::ends;
-    case GroupUse::tensor:
     case GroupUse::context:
     case GroupUse::heads:
     case GroupUse::ring:
-    case GroupUse::stages:
+      return Stream::sequences;
     case GroupUse::data:
     case GroupUse::shards:
     case GroupUse::copies:
+      return Stream::replicas;
+    case GroupUse::stages:
+      return Stream::stages;
+    case GroupUse::tensor:
       break;
   }
   return Stream::communication;

@@ -26,8 +26,10 @@ enum class GroupUse : uint8_t {
 inline constexpr int group_uses = 11;
 std::string_view name_of(GroupUse use);
 Axis axis_of(GroupUse use);
-/// Groups that must not wait for each other have a stream each: neighbouring stages send to each
-/// other at the same time, and the ends of a pipeline may wait long for each other.
+/// Groups that need not wait for each other have a stream each: those of an axis one for their
+/// collectives, so that sums of tensor parallelism do not queue behind weights that replicas
+/// gather. Neighbouring stages send to each other at the same time, and the ends of a pipeline may
+/// wait long for each other.
 Stream stream_of(GroupUse use);
 
 /// The groups of a cluster's ranks that are in this process.

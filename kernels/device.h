@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,7 +11,7 @@ namespace frugal::kernels {
 /// Work is issued to streams: in order within one, concurrently across them.
 enum class Stream : uint8_t {
   compute,
-  communication,  ///< collectives
+  communication,  ///< collectives, where no other stream carries them
   copy,           ///< what modelled collectives move, and what the host asks for
   // Beside what is computed, and the two directions of a link to the host beside each other.
   to_host,    ///< what leaves for the host's memory
@@ -25,17 +26,22 @@ enum class Stream : uint8_t {
   arriving_gradients,
   // Where they form a V, those of a chunk that goes back do not wait for those of the other one.
   returning_activations,
-  returning_gradients
+  returning_gradients,
+  // Collectives of ranks that need not wait for those above, nor for each other.
+  sequences,  ///< of ranks that share a sequence
+  replicas,   ///< of those with the same weights
+  stages      ///< meetings of stages, and what they tell each other of their gradients
 };
-inline constexpr int stream_count = 12;
+inline constexpr int stream_count = 15;
 
 /// A point of a stream that another can wait for; opaque outside the device that made it.
 struct Event {
   double time = 0;         ///< of a virtual device: when it is, in seconds
   uint64_t number = 0;     ///< of a virtual device's tape: which of its events, from 1 (Replay)
   void* handle = nullptr;  ///< of another device
-  /// Of a virtual device's collectives: `time` is less what computation has delayed them by so far.
-  bool collective = false;
+  /// Of a virtual device's collectives: their stream. `time` is less what computation has delayed
+  /// them by so far.
+  std::optional<Stream> collective{};
 };
 
 class Replay;

@@ -26,15 +26,15 @@ Pending ModelledCommunicator::start(std::string_view name, double seconds, Move 
   const bool alone = group_.size == 1;
   if (alone && !device_.backed()) return {};
   const Event ready = device_.record(Stream::compute);
-  device_.wait(Stream::communication, ready);
+  device_.wait(stream_, ready);
   // First, so that on a cpu device the time begins to pass before the copies take theirs.
-  if (!alone) device_.occupy(Stream::communication, seconds, name);
+  if (!alone) device_.occupy(stream_, seconds, name);
   if (device_.backed()) {
     device_.wait(Stream::copy, ready);
     move();
-    device_.wait(Stream::communication, device_.record(Stream::copy));
+    device_.wait(stream_, device_.record(Stream::copy));
   }
-  return Pending(std::make_unique<ModelledWork>(device_, device_.record(Stream::communication)));
+  return Pending(std::make_unique<ModelledWork>(device_, device_.record(stream_)));
 }
 
 Pending ModelledCommunicator::start(std::string_view name, double seconds) {

@@ -21,8 +21,8 @@ class ModelledWork final : public Pending::Work {
   const Event end_;
 };
 
-/// One rank of a group whose other ranks are absent. A collective keeps the device's communication
-/// stream busy for as long as the cost model of a described machine says, from the moment at which
+/// One rank of a group whose other ranks are absent. A collective keeps the group's stream of the
+/// device busy for as long as the cost model of a described machine says, from the moment at which
 /// the compute stream has produced its operands; waiting makes the compute stream wait for it.
 ///
 /// On a device whose memory holds values, the absent ranks' part is this rank's own: a gathered
@@ -41,8 +41,8 @@ class ModelledCommunicator final : public Communicator {
       : ModelledCommunicator(device, costs, rank, costs.group(size)) {}
   /// A group of which only some ranks share a node, as data-parallel groups do.
   ModelledCommunicator(Device& device, const CostModel& costs, int rank,
-                       const CostModel::Group& group)
-      : device_(device), costs_(costs), rank_(rank), group_(group) {}
+                       const CostModel::Group& group, Stream stream = Stream::communication)
+      : device_(device), costs_(costs), rank_(rank), group_(group), stream_(stream) {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size; }
@@ -76,13 +76,15 @@ class ModelledCommunicator final : public Communicator {
   const CostModel costs_;
   const int rank_;
   const CostModel::Group group_;
+  const Stream stream_;
 };
 
 /// A group of which one rank is here, or that has no other.
 class ModelledGroup final : public Group {
  public:
-  ModelledGroup(Device& device, const CostModel& costs, const CostModel::Group& group, int rank = 0)
-      : communicator_(device, costs, rank, group) {}
+  ModelledGroup(Device& device, const CostModel& costs, const CostModel::Group& group, int rank = 0,
+                Stream stream = Stream::communication)
+      : communicator_(device, costs, rank, group, stream) {}
   int size() const override { return communicator_.size(); }
   Communicator& communicator(int /*rank*/) override { return communicator_; }
   void reset() override {}

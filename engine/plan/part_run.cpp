@@ -113,8 +113,10 @@ PairCost PartRun::make_together(size_t forward_chunk) {
 
 void PartRun::run_ahead() {
   rank_.device.synchronize();
-  for (const Stream stream : {Stream::communication, Stream::compute})
-    rank_.device.occupy(stream, long_enough, "host");
+  rank_.device.occupy(Stream::compute, long_enough, "host");
+  const Event ahead = rank_.device.record(Stream::compute);
+  for (const Stream stream : {Stream::communication, Stream::sequences, Stream::replicas})
+    rank_.device.wait(stream, ahead);
 }
 
 PartCost PartRun::wait() {

@@ -24,6 +24,13 @@ void take(int64_t bytes, int64_t& in_use, int64_t capacity, const Device& device
   in_use += bytes;
 }
 
+constexpr std::array collective_streams = {Stream::communication, Stream::sequences,
+                                           Stream::replicas, Stream::stages};
+
+bool is_collective(Stream stream) {
+  return std::ranges::find(collective_streams, stream) != collective_streams.end();
+}
+
 }  // namespace
 
 VirtualDevice::VirtualDevice(const Machine& machine, const Software& software, int devices_on_node)
@@ -107,24 +114,45 @@ void VirtualDevice::run_on(Stream stream, const Operation& operation) {
 void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view name) {
   note({Tape::Kind::execute, stream, 0, seconds, name});
   const double begin = begin_of_next(stream);
-  // A collective is issued before what overlaps it, so the whole overlap is known here.
-  const double left = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
-  if (left > 0) seconds = beside_collectives(left, seconds);
+  if (stream == Stream::compute) seconds = beside_collectives(begin, seconds);
   keep_busy(stream, name, begin, begin + seconds);
 }
 
-double VirtualDevice::beside_collectives(double left, double seconds) {
-  const double together = std::min(seconds / shared_speed_, left / collective_speed_);
-  const double delay = together * (1 - collective_speed_);
-  clock(Stream::communication) += delay;
-  state_.late += delay;
-  if (delay > 0 && logging_) {
-    const auto last = std::find_if(log_.rbegin(), log_.rend(), [](const Interval& i) {
-      return i.stream == Stream::communication;
-    });
-    if (last != log_.rend()) last->end += delay;
+double VirtualDevice::beside_collectives(double begin, double seconds) {
+  double longest = 0;
+  for (const Stream stream : collective_streams) {
+    // A collective is issued before what overlaps it, so the whole overlap is known here.
+    const double left = clock(stream) - begin;
+    if (left <= 0) continue;
+    const double together = std::min(seconds / shared_speed_, left / collective_speed_);
+    delay(stream, together * (1 - collective_speed_));
+    longest = std::max(longest, together);
   }
-  return seconds + together * (1 - shared_speed_);
+  return seconds + longest * (1 - shared_speed_);
+}
+
+double VirtualDevice::beside_others(Stream stream, double begin, double seconds) {
+  const auto crosses = [&](Stream of) { return crosses_nodes_[static_cast<size_t>(of)]; };
+  double all = seconds;
+  for (const Stream other : collective_streams) {
+    const double left = clock(other) - begin;
+    if (other == stream || left <= 0 || crosses(other) != crosses(stream)) continue;
+    // Each has half the link until the shorter one has ended.
+    const double shared = std::min(seconds, left);
+    delay(other, shared);
+    all += shared;
+  }
+  return all;
+}
+
+void VirtualDevice::delay(Stream stream, double seconds) {
+  if (seconds <= 0) return;
+  clock(stream) += seconds;
+  late(stream) += seconds;
+  if (!logging_) return;
+  const auto last = std::find_if(log_.rbegin(), log_.rend(),
+                                 [&](const Interval& i) { return i.stream == stream; });
+  if (last != log_.rend()) last->end += seconds;
 }
 
 void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {
@@ -135,12 +163,13 @@ void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name)
 void VirtualDevice::occupy_for(Stream stream, double seconds, std::string_view name) {
   note({Tape::Kind::occupy, stream, 0, seconds, name});
   const double begin = begin_of_next(stream);
+  if (is_collective(stream)) seconds = beside_others(stream, begin, seconds);
   keep_busy(stream, name, begin, begin + seconds);
 }
 
 Event VirtualDevice::mark(Stream stream) {
-  const bool collective = stream == Stream::communication;
-  return {.time = clock(stream) - (collective ? state_.late : 0), .collective = collective};
+  if (!is_collective(stream)) return {.time = clock(stream)};
+  return {.time = clock(stream) - late(stream), .collective = stream};
 }
 
 Event VirtualDevice::record(Stream stream) {

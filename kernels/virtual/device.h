@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -46,6 +47,10 @@ class VirtualDevice final : public Device, private Replay {
   /// Keeps the stream busy from `begin`, which is not before issue() said, until `end`.
   void occupy_between(Stream stream, std::string_view name, double begin, double end);
 
+  /// Says that collectives of a stream cross nodes. Those of two streams at the same time share a
+  /// link, and so go at half the rate, where both cross nodes or neither does.
+  void cross_nodes(Stream stream) { crosses_nodes_[static_cast<size_t>(stream)] = true; }
+
   /// The compute stream and the host wait for it.
   void hold_up(const Event& until);
 
@@ -85,18 +90,24 @@ class VirtualDevice final : public Device, private Replay {
   /// what goes on beside that does not hold it up.
   void hold_up_for_passes();
 
-  /// Takes longer while the communication stream is busy, whose collectives take a share of the
-  /// device.
+  /// Takes longer while collectives are under way, which take a share of the device.
   void run_on(Stream stream, const Operation& operation) override;
   /// A moment of a stream, and when it is.
   Event mark(Stream stream);
   double time_of(const Event& event) const {
-    return event.time + (event.collective ? state_.late : 0);
+    return event.time + (event.collective ? late(*event.collective) : 0);
   }
-  /// How long so many seconds of computation take from now on, and until then collectives, which
-  /// have `left` seconds of their own to go.
-  double beside_collectives(double left, double seconds);
+  /// How long so many seconds of computation take from `begin` on, beside the collectives that are
+  /// under way, which it delays.
+  double beside_collectives(double begin, double seconds);
+  /// How long so many seconds of a collective take from `begin` on, beside those of other streams
+  /// that share its link, which it delays.
+  double beside_others(Stream stream, double begin, double seconds);
+  /// What is under way on a collectives' stream ends so much later.
+  void delay(Stream stream, double seconds);
   double& clock(Stream stream) { return state_.clocks[static_cast<size_t>(stream)]; }
+  double& late(Stream stream) { return state_.late[static_cast<size_t>(stream)]; }
+  double late(Stream stream) const { return state_.late[static_cast<size_t>(stream)]; }
   /// Issues something: when the host has done so and its stream is free.
   double begin_of_next(Stream stream);
   /// For so long, if no collective runs beside it.
@@ -114,6 +125,7 @@ class VirtualDevice final : public Device, private Replay {
   const double shared_speed_;      ///< of compute beside a collective, in (0, 1)
   const double collective_speed_;  ///< of a collective beside compute, in (0, 1]
   State state_;
+  std::array<bool, stream_count> crosses_nodes_{};
   std::optional<PyTorchAllocator> allocator_;  // of a program that has one
   const int64_t capacity_, host_capacity_;
   Stretch* noted_ = nullptr;   // until it is stopped: `work` is that of before it

@@ -19,7 +19,7 @@ class Replay {
   struct State {
     std::array<double, stream_count> clocks{};
     double host = 0;
-    double late = 0;  ///< what computation has delayed collectives by
+    std::array<double, stream_count> late{};  ///< what computation has delayed collectives by
     int64_t in_use = 0, host_in_use = 0;
   };
   /// And what has been done on the way there.

@@ -146,6 +146,39 @@ TEST_F(VirtualDeviceTest, ADelayIsOfCollectivesThatAreUnderWay) {
   EXPECT_EQ(other.record(Stream::compute).time, done);
 }
 
+/// A short collective takes twice its time beside a long one of another stream, which it delays by
+/// as much as it has of the link; over another link each has its own time.
+TEST_F(VirtualDeviceTest, CollectivesOfTwoStreamsShareALink) {
+  for (const bool same_link : {false, true}) {
+    VirtualDevice other(machine);
+    other.keep_log(true);
+    if (!same_link) other.cross_nodes(Stream::replicas);
+    other.occupy(Stream::replicas, 10, "all-gather");
+    const Event gathered = other.record(Stream::replicas);
+    other.occupy(Stream::communication, 2, "all-reduce");
+    const double begin = 2 * launch;
+    EXPECT_NEAR(other.record(Stream::communication).time, begin + (same_link ? 4 : 2), 1e-9);
+    other.wait(Stream::compute, gathered);
+    EXPECT_NEAR(other.record(Stream::compute).time, launch + 10 + (same_link ? 2 : 0), 1e-9);
+    EXPECT_NEAR(other.log().front().end, launch + 10 + (same_link ? 2 : 0), 1e-9);
+    VirtualDevice third(machine);
+    if (!same_link) third.cross_nodes(Stream::replicas);
+    third.occupy(Stream::communication, 2, "all-reduce");
+    third.occupy(Stream::replicas, 10, "all-gather");  // longer than what is left
+    EXPECT_NEAR(third.record(Stream::replicas).time, same_link ? 12 : 10, 3 * launch);
+  }
+}
+
+/// Computation beside collectives of several streams is slower until the last of them has ended.
+TEST_F(VirtualDeviceTest, ComputationIsBesideTheLongestCollective) {
+  const double speed = 1 - machine.collective_share;
+  device.cross_nodes(Stream::replicas);
+  device.occupy(Stream::replicas, 1, "all-gather");
+  device.occupy(Stream::communication, seconds / 100, "all-reduce");
+  device.execute(fill);
+  EXPECT_NEAR(device.record(Stream::compute).time, 3 * launch + seconds / speed, 1e-12);
+}
+
 TEST_F(VirtualDeviceTest, LogsWhenAsked) {
   device.execute(fill);
   EXPECT_TRUE(device.log().empty());

@@ -22,17 +22,23 @@ enum class Track : uint8_t {
   gradients,
   compute,
   communication,
+  sequences,
+  replicas,
+  stages,
   copy,
   to_host,
   from_host,
   ends
 };
-constexpr std::array<const char*, 10> track_names = {"passes",
+constexpr std::array<const char*, 13> track_names = {"passes",
                                                      "waits",
                                                      "activations to later stages",
                                                      "gradients to earlier stages",
                                                      "stream: compute",
                                                      "stream: communication",
+                                                     "stream: sequences",
+                                                     "stream: replicas",
+                                                     "stream: stages",
                                                      "stream: copy",
                                                      "stream: to host",
                                                      "stream: from host",
@@ -51,6 +57,12 @@ std::optional<Track> track_of(Stream stream) {
       return Track::compute;
     case Stream::communication:
       return Track::communication;
+    case Stream::sequences:
+      return Track::sequences;
+    case Stream::replicas:
+      return Track::replicas;
+    case Stream::stages:
+      return Track::stages;
     case Stream::copy:
       return Track::copy;
     case Stream::to_host:
