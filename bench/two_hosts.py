@@ -24,6 +24,8 @@ STEPS, TURNS = 12, 5
 # How a step's ranks share its work, and the model.
 LAYOUTS = {
     "data-parallel 2": ["--model", "gpt-3m", "--data-parallel", "2"],
+    "data-parallel 2, overlapped": ["--model", "gpt-3m", "--data-parallel", "2", "--overlap-grad-reduce",
+                                    "--bucket-size", "200000"],
     "data-parallel 2, 4 microbatches": ["--model", "gpt-3m", "--data-parallel", "2", "--microbatches", "4"],
     "tensor-parallel 2": ["--model", "gpt-3m", "--tensor-parallel", "2"],
     "tensor-parallel 2, sequence-parallel": ["--model", "gpt-3m", "--tensor-parallel", "2", "--sequence-parallel"],

@@ -230,6 +230,31 @@ void validate_shard(const RunConfig& c) {
                 ", ")));
 }
 
+/// What replicas sum beside a backward pass.
+void validate_grad_reduce(const RunConfig& c) {
+  if (c.bucket_size < 0 || (c.bucket_size > 0 && !c.overlap_grad_reduce))
+    throw InputError(fmt::format(
+        "bucket size is {} and overlap grad reduce is {}; {}", c.bucket_size,
+        c.overlap_grad_reduce ? "on" : "off",
+        c.bucket_size < 0 ? "it must be from 1, or 0 for Megatron-LM's default"
+                          : "sum gradients beside the backward pass, or leave the size out"));
+  if (!c.overlap_grad_reduce) return;
+  const auto refuse = [](std::string_view why) {
+    throw InputError(fmt::format("overlap grad reduce is on and {}; leave it off", why));
+  };
+  if (c.data_parallel * c.context_parallel == 1)
+    refuse("data-parallel size and context-parallel size are 1, so that nothing is summed");
+  if (c.step_in_backward)
+    refuse("step in backward is on, with which each weight steps behind a sum of its own");
+  if (c.reduces_in_backward())
+    refuse(fmt::format("shard is {}, which sums in every backward pass anyway", name_of(c.shard)));
+  if (c.bucket_size > 0 && c.shards(Shard::optimizer))
+    throw InputError(fmt::format(
+        "bucket size is {} and shard is {}, with which a bucket is what replicas divide together: "
+        "a layer, or a table; leave the size out",
+        c.bucket_size, name_of(c.shard)));
+}
+
 /// What is computed one part after the other.
 void validate_mini_sequences(const RunConfig& c) {
   const auto chunks = [](std::string_view what, int64_t value) {
@@ -356,6 +381,7 @@ void RunConfig::validate() const {
   validate_step_in_backward(*this);
   validate_late_validation(*this);
   validate_shard(*this);
+  validate_grad_reduce(*this);
   check_behaviours(*this);
   all_fit(*this);
 }

@@ -60,6 +60,8 @@ std::string_view name_of(PassOverlap overlap);
 struct RunConfig {
   /// Sequences of a microbatch, and microbatches of a batch.
   static constexpr int64_t most_sequences = 1 << 16;
+  /// Of a number that follows from others.
+  static constexpr int64_t by_rule = 0;
 
   ModelConfig model;
   int tensor_parallel = 1;         ///< [t]
@@ -81,6 +83,12 @@ struct RunConfig {
   /// How many ranks next to each other divide it; others of the same weights have the same parts
   /// (hybrid sharding). 0: all of them.
   int shard_size = 0;
+  /// Whether sums of gradients over replicas begin in the last backward pass of a batch, each
+  /// bucket's as soon as the pass has completed it; otherwise they follow the pass.
+  bool overlap_grad_reduce = false;
+  /// Elements of a bucket: as many as this, and what is left of the parameter that reaches it.
+  /// `by_rule`: bucket_elements().
+  int64_t bucket_size = by_rule;
   ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
   PassOverlap overlap_passes = PassOverlap::on;
   Recompute recompute = Recompute::none;
@@ -112,7 +120,6 @@ struct RunConfig {
 
   /// [M] parts of a rank's sequence that the MLP, or the output head, computes one after the other
   /// (mst2024): mini-sequences. 1: all at once, `by_rule`: as many as the paper's rule says.
-  static constexpr int64_t by_rule = 0;
   int64_t mlp_chunks = 1, head_chunks = 1;
   /// Parts of a rank's vocabulary that the output head computes one after the other, so that logits
   /// never exist together; they differ by at most one token. 1: all at once.
@@ -216,6 +223,11 @@ struct RunConfig {
   /// Whether gradients are summed over replicas in the backward pass that computes them.
   bool reduces_in_backward() const {
     return shards(Shard::gradients) || (shards(Shard::optimizer) && step_in_backward);
+  }
+  /// Elements of a bucket, at least: by default as many as Megatron-LM's have.
+  int64_t bucket_elements() const {
+    const int64_t replicas = int64_t{data_parallel} * context_parallel;
+    return bucket_size > 0 ? bucket_size : std::max<int64_t>(40'000'000, 1'000'000 * replicas);
   }
   /// Whether weights are narrower than what they are rounded from, which the optimizer keeps.
   bool has_masters() const {

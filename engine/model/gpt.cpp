@@ -189,6 +189,8 @@ Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
 }
 
 void Gpt::complete(const Pass& pass, const ParameterList& parameters) {
+  if (pass.deferred != nullptr && pass.rank.config.overlap_grad_reduce)
+    pass.deferred->push_back([parameters](const Pass& later) { complete(later, parameters); });
   if (pass.on_gradients == nullptr) return;
   if (steps_alone(pass.rank.config))
     step_alone(pass, parameters);  // those that are left
@@ -266,6 +268,14 @@ ParameterList Gpt::parameters() {
   if (output_table_) all.push_back(&*output_table_);
   for (TransformerLayer& layer : layers_) all = join({all, layer.parameters()});
   return head_ ? join({all, head_->parameters()}) : all;
+}
+
+std::vector<ParameterList> Gpt::completed() {
+  std::vector<ParameterList> all;
+  if (part_.last) all = {{table_}, head_->parameters()};
+  for (size_t i = layers_.size(); i-- > 0;) all.push_back(layers_[i].parameters());
+  if (embedding_) all.push_back(embedding_->parameters());
+  return all;
 }
 
 ParameterList Gpt::trained() {

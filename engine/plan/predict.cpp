@@ -372,6 +372,8 @@ std::string why_not_predicted(const RunConfig& run) {
     return "the first stage and the last one sum a table's gradients before they step, and "
            "validate-steps is after, of which there is no prediction; validate steps before, which "
            "takes as long";
+  if (run.overlap_grad_reduce)
+    return "overlap-grad-reduce is on, of which there is no prediction; leave it off";
   if (run.schedule.predicted()) return {};
   return fmt::format("schedule is {}, of which there is no prediction; give {}", run.schedule.name,
                      either_of(ScheduleKind::names(&ScheduleKind::predicted)));

@@ -1,7 +1,7 @@
 #pragma once
 #include <optional>
 
-#include "engine/model/parameter.h"
+#include "engine/train/gradient_buckets.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/train_config.h"
 
@@ -42,6 +42,9 @@ class Optimizer {
   /// before it. `last`: of the step; then those that have the same part begin to sum it.
   void add_gradients(const RankAt& at, const ParameterUnit& unit, const Tensor& gradients,
                      bool last);
+  /// From now on passes may begin sums over replicas, for which the step waits.
+  void sum_behind_passes(GradientBuckets buckets) { buckets_ = std::move(buckets); }
+  GradientBuckets& buckets() { return buckets_; }
   /// Whether it has gradients of that unit, of this step.
   bool has_gradients(const ParameterUnit& unit) const {
     return !gradients_.empty() || !gradients_of(unit).empty();
@@ -178,7 +181,7 @@ class Optimizer {
   static void sum_partial_gradients(Rank& rank, const Group& group, const View& gradients,
                                     std::vector<Pending>& sums);
   /// Sums gradients of the same weights for other tokens.
-  void sum_over(Communicator& replicas);
+  void sum_over(Rank& rank, Communicator& replicas);
   /// The same in the weights' type, which is narrower.
   void sum_narrowed(Rank& rank, Communicator& replicas);
   /// Over replicas, as the run has it.
@@ -211,6 +214,7 @@ class Optimizer {
   std::vector<Group> groups_;
   Tensor gradients_;           // this rank's parts of all units, where it has them between steps
   std::vector<Pending> sums_;  // of these, over those that have the same
+  GradientBuckets buckets_;
   std::optional<Late> late_;
   Tensor squares_;  // [1] f64, of the gradients stepped in backward so far; empty between steps
   int64_t steps_ = 0;

@@ -7,7 +7,7 @@
 namespace frugal::engine {
 
 void Optimizer::flatten_gradients(Rank& rank) const {
-  if (!rank.config.program.keeps.flattened_gradients) return;
+  if (!rank.config.program.keeps.flattened_gradients || buckets_.begun()) return;
   int64_t elements = 0;
   for (const Group& group : groups_) elements += group.elements;
   const Tensor flat = rank.allocate({elements}, Kind::communication);
@@ -19,6 +19,7 @@ void Optimizer::flatten_gradients(Rank& rank) const {
 }
 
 void Optimizer::sum_narrowed(Rank& rank, Communicator& replicas) {
+  if (buckets_.finish(rank, replicas)) return;
   for (const Group& group : groups_) {
     const View gradient = gradient_of(group);
     const Tensor narrow = rank.allocate({group.elements}, Kind::communication);
@@ -32,7 +33,7 @@ void Optimizer::sum_partial_gradients(Rank& rank) {
   if (rank.config.reduces_in_backward())
     await_sums();
   else
-    sum_over(units_.empty() ? rank.groups.context : rank.groups.copies);
+    sum_over(rank, units_.empty() ? rank.groups.context : rank.groups.copies);
   if (rank.tensor_group.size() == 1) return;
   std::vector<Pending> sums;
   for (const Group& group : groups_) sum_partial_gradients(rank, group, gradient_of(group), sums);
@@ -50,8 +51,8 @@ void Optimizer::sum_partial_gradients(Rank& rank, const Group& group, const View
   }
 }
 
-void Optimizer::sum_over(Communicator& replicas) {
-  if (replicas.size() == 1) return;
+void Optimizer::sum_over(Rank& rank, Communicator& replicas) {
+  if (replicas.size() == 1 || buckets_.finish(rank, replicas)) return;
   std::vector<Pending> sums;
   for (const Group& group : groups_) sums.push_back(replicas.all_reduce(gradient_of(group)));
   for (Pending& sum : sums) sum.wait();
@@ -84,11 +85,12 @@ void Optimizer::sum_over_replicas(Rank& rank) {
   else if (c.data_parallel > 1 && c.narrow_reduction && c.state_type() != c.type)
     sum_narrowed(rank, rank.groups.data);
   else
-    sum_over(rank.groups.data);
+    sum_over(rank, rank.groups.data);
 }
 
 /// All but a rank's own part of a unit is of no use to it from then on.
 void Optimizer::reduce_to_parts(Rank& rank) {
+  if (buckets_.finish(rank, rank.groups.shards)) return;
   const RunConfig& c = rank.config;
   const bool narrow = c.narrow_reduction && c.state_type() != c.type;
   std::vector<Pending> sums;

@@ -190,6 +190,9 @@ class StageExecutor {
   Progress progress_after(ActionKind pass) const;
   void forward(const Making& making);
   void backward(const Making& making);
+  void weight_backward(const Making& making);
+  /// Whether the pass that completes a microbatch's gradients begins their sums over replicas.
+  bool begins_sums(const Flight& flight) const;
   /// Of a pass's gradients, which its batch's step, if it has one, steps with.
   GradientReduction reduction_of(const OptimizerOptions* options, bool last);
   /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.

@@ -84,7 +84,7 @@ void StageExecutor::make_passes(const std::vector<Making>& passes) {
         {making.action.kind, making.action.chunk, flight.recompute, flight.turns, fresh_of(own)});
     ends.push_back(ends_of(making));
     // A sum that a pass begins and the step waits for is no part of what is repeated.
-    noted &= !(flight.last && rank_.groups.copies.size() > 1);
+    noted &= !(flight.last && rank_.groups.copies.size() > 1) && !begins_sums(flight);
     without_tensors &= making.forward() || flight.kept == Kept::bytes;
   }
   const HeldPerPart before = rank_.ledger.held_per_part();
@@ -149,9 +149,7 @@ void StageExecutor::compute(const Making& making) {
   if (making.forward()) {
     forward(making);
   } else if (making.action.kind == ActionKind::weight_backward) {
-    const Pass pass = pass_of(making);
-    for (const auto& compute : making.flight.deferred) compute(pass);
-    making.flight.deferred.clear();
+    weight_backward(making);
   } else {
     backward(making);
   }
@@ -221,6 +219,23 @@ void StageExecutor::forward(const Making& making) {
   if (run_->scales.empty()) flight.saved = {};
 }
 
+bool StageExecutor::begins_sums(const Flight& flight) const {
+  return rank_.config.overlap_grad_reduce && flight.last && !run_->optimizer.empty() &&
+         !keep_gradients;
+}
+
+void StageExecutor::weight_backward(const Making& making) {
+  const int chunk = making.action.chunk;
+  Pass pass = pass_of(making);
+  const OnGradients complete = [&](const Pass& at, const ParameterList& parameters) {
+    optimizer_.buckets().complete(at, chunk, parameters);
+  };
+  if (begins_sums(making.flight)) pass.on_gradients = &complete;
+  for (const auto& compute : making.flight.deferred) compute(pass);
+  making.flight.deferred.clear();
+  if (begins_sums(making.flight)) optimizer_.buckets().complete(pass, chunk);
+}
+
 void StageExecutor::backward(const Making& making) {
   const auto& [action, flight, beside] = making;
   Pass pass = pass_of(making);
@@ -231,14 +246,17 @@ void StageExecutor::backward(const Making& making) {
       run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
   GradientReduction reduction = reduction_of(options, flight.last);
   const OnGradients on_gradients = [&](const Pass& at, const ParameterList& parameters) {
-    if (rank_.config.reduces_in_backward())
+    if (begins_sums(flight))
+      optimizer_.buckets().complete(at, action.chunk, parameters);
+    else if (rank_.config.reduces_in_backward())
       reduction.add(at, parameters);
     else if (options == nullptr)
       Optimizer::drop_gradients(parameters);
     else
       optimizer_.step_in_backward(at, parameters, *options);
   };
-  if ((rank_.config.step_in_backward || rank_.config.reduces_in_backward()) && !keep_gradients)
+  if (begins_sums(flight) ||
+      ((rank_.config.step_in_backward || rank_.config.reduces_in_backward()) && !keep_gradients))
     pass.on_gradients = &on_gradients;
   if (pass.deferred != nullptr && pass.on_gradients != nullptr)
     throw std::logic_error(
@@ -248,6 +266,7 @@ void StageExecutor::backward(const Making& making) {
           .backward(pass, std::move(flight.gradient.tensor),
                     run_->scales.at(place_of(action).first), std::move(flight.saved));
   reduction.finish(pass);
+  if (begins_sums(flight)) optimizer_.buckets().complete(pass, action.chunk);
 }
 
 GradientReduction StageExecutor::reduction_of(const OptimizerOptions* options, bool last) {

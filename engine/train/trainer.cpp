@@ -91,6 +91,8 @@ void Trainer::make_optimizer(Rank& rank) {
   member.optimizer.reset();  // so that two states never are in memory
   member.optimizer = std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer,
                                                  member.weights->block(member.weights->newest()));
+  if (run_.overlap_grad_reduce)
+    member.optimizer->sum_behind_passes({rank, member.model->completed()});
 }
 
 StageExecutor Trainer::executor(Rank& rank) {

@@ -28,11 +28,13 @@ const std::vector<KnownParts>& megatron_other_models() {
 namespace {
 
 const std::vector<KnownParts> megatron_missing_parts = {
-    {{"--overlap-grad-reduce", "--overlap-param-gather",
-      "--overlap-param-gather-with-optimizer-step", "--delay-grad-reduce", "--delay-param-gather",
-      "--no-align-param-gather", "--align-param-gather", "--align-grad-reduce",
-      "--disable-align-grad-reduce", "--no-align-grad-reduce"},
-     "replicas communicate beside computation; frugal sums gradients after the last pass"},
+    {{"--overlap-grad-reduce"},
+     "replicas sum gradients beside the last backward pass; frugal measure does with "
+     "--overlap-grad-reduce, which frugal plan does not predict"},
+    {{"--overlap-param-gather", "--overlap-param-gather-with-optimizer-step", "--delay-grad-reduce",
+      "--delay-param-gather", "--no-align-param-gather", "--align-param-gather",
+      "--align-grad-reduce", "--disable-align-grad-reduce", "--no-align-grad-reduce"},
+     "when replicas communicate beside computation; frugal gathers weights behind the step"},
     {{"--ddp-bucket-size", "--ddp-num-buckets", "--ddp-pad-buckets-for-high-nccl-busbw",
       "--DDP-impl", "--ddp-reduce-scatter-with-fp32-accumulation", "--use-nccl-ub", "--use-sharp",
       "--high-priority-stream-groups", "--ddp-param-name-patterns-for-fp32-local-accumulation"},

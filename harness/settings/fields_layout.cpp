@@ -7,7 +7,7 @@
 namespace frugal::harness {
 namespace {
 
-constexpr int64_t most_ranks = 1 << 16;
+constexpr int64_t most_ranks = 1 << 16, most_elements = int64_t{1} << 40;
 
 Field stage_layers() {
   return Field{.key = "stage_layers",
@@ -80,6 +80,15 @@ std::vector<Field> replicas_and_sequences() {
              "have the same weights, of all replicas and parts of a sequence"},
             &C::shard_size, whole_number_or("all", most_ranks, "all that have the same weights"))
           .when([](const RunSettings& s) { return s.config.shard_size > 0; }),
+      on_off({"overlap_grad_reduce", "--overlap-grad-reduce",
+              "Replicas sum gradients while the last backward pass of a step computes others: a "
+              "bucket's as soon as it is complete, or with --shard optimizer a layer's"},
+             &C::overlap_grad_reduce),
+      field({"bucket_size", "--bucket-size",
+             "Elements of a bucket, at least; auto: 40 million, or a million for each replica, "
+             "whichever is more"},
+            &C::bucket_size, whole_number_or("auto", most_elements, "Megatron-LM's default"))
+          .when([](const RunSettings& s) { return s.config.bucket_size > 0; }),
       field({"kept_microbatches", "--kept-microbatches",
              "Of a stage's microbatches in flight, so many that are kept and not recomputed"},
             &C::kept_microbatches, whole_number(0))

@@ -59,6 +59,10 @@ void Draw::layout(RunConfig& c) {
   c.microbatches = one_of<int64_t>({1, 2, 2, 4, 8});
   c.shard = one_of({Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
   if (c.shard != Shard::none && once_in(2)) c.shard_size = 2;
+  c.overlap_grad_reduce =
+      c.data_parallel * c.context_parallel > 1 && c.shard < Shard::gradients && once_in(2);
+  if (c.overlap_grad_reduce && c.shard == Shard::none)
+    c.bucket_size = one_of<int64_t>({1, 3000, RunConfig::by_rule});
 }
 
 /// What is kept, where, and until when.
@@ -113,7 +117,7 @@ std::string text_of(const RunConfig& c) {
       "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} together {} w {} c {} {} u "
       "{} m {}; "
       "shard {} "
-      "{}; {} "
+      "{} overlap {} {}; {} "
       "recompute {} {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} "
       "offload "
       "{} {} {} {} "
@@ -124,12 +128,13 @@ std::string text_of(const RunConfig& c) {
       c.model.dropout, c.model.tied, c.tensor_parallel, c.sequence_parallel ? "s" : "",
       c.pipeline_parallel, fmt::join(c.stage_layers, " "), c.chunks, c.schedule.name,
       name_of(c.overlap_passes), c.data_parallel, c.context_parallel, name_of(c.context),
-      c.ulysses_size, c.microbatches, name_of(c.shard), c.shard_size, name_of(c.attention),
-      name_of(c.recompute), name_of(c.recompute_modules), c.recompute_group, c.recompute_layers,
-      c.stored_masks, c.keep_outputs, c.kept_microbatches, c.mlp_chunks, c.head_chunks,
-      c.head_tiles, c.step_in_backward, c.offload, name_of(c.offload_modules), c.offload_layers,
-      c.offload_optimizer, c.overwrite_gradients, name_of(c.validate_steps), name_of(c.precision),
-      c.narrow_reduction, c.narrow_logits, c.seed, name_of(c.program));
+      c.ulysses_size, c.microbatches, name_of(c.shard), c.shard_size, c.overlap_grad_reduce,
+      c.bucket_size, name_of(c.attention), name_of(c.recompute), name_of(c.recompute_modules),
+      c.recompute_group, c.recompute_layers, c.stored_masks, c.keep_outputs, c.kept_microbatches,
+      c.mlp_chunks, c.head_chunks, c.head_tiles, c.step_in_backward, c.offload,
+      name_of(c.offload_modules), c.offload_layers, c.offload_optimizer, c.overwrite_gradients,
+      name_of(c.validate_steps), name_of(c.precision), c.narrow_reduction, c.narrow_logits, c.seed,
+      name_of(c.program));
 }
 
 }  // namespace frugal::testing

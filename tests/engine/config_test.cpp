@@ -90,6 +90,37 @@ const Mistake mistakes[] = {
      },
      "chunks of a stage is 2 and there is one stage"},
     {[](RunConfig& c) { c.kept_microbatches = 2; }, "kept whole is 2 and recompute is none"},
+    {[](RunConfig& c) { c.overlap_grad_reduce = true; },
+     "data-parallel size and context-parallel size are 1, so that nothing is summed; leave it off"},
+    {[](RunConfig& c) {
+       c.data_parallel = 2;
+       c.overlap_grad_reduce = c.step_in_backward = true;
+     },
+     "overlap grad reduce is on and step in backward is on"},
+    {[](RunConfig& c) {
+       c.data_parallel = 2;
+       c.overlap_grad_reduce = true;
+       c.shard = Shard::gradients;
+     },
+     "overlap grad reduce is on and shard is gradients, which sums in every backward pass anyway"},
+    {[](RunConfig& c) {
+       c.data_parallel = 2;
+       c.overlap_grad_reduce = true;
+       c.shard = Shard::optimizer;
+       c.bucket_size = 5;
+     },
+     "bucket size is 5 and shard is optimizer, with which a bucket is what replicas divide"},
+    {[](RunConfig& c) {
+       c.data_parallel = 2;
+       c.bucket_size = 5;
+     },
+     "bucket size is 5 and overlap grad reduce is off; sum gradients beside the backward pass, or"},
+    {[](RunConfig& c) {
+       c.data_parallel = 2;
+       c.overlap_grad_reduce = true;
+       c.bucket_size = -1;
+     },
+     "bucket size is -1 and overlap grad reduce is on; it must be from 1, or 0"},
     {[](RunConfig& c) { share_a_sequence(c, 32); },
      "sequence length (32) must be divisible by twice the context-parallel size (64)"},
     {[](RunConfig& c) {

@@ -217,6 +217,28 @@ TEST(Trace, HasTheStreamsOfAVirtualDevice) {
   }
 }
 
+/// Replicas sum on a track of their own, beside the backward pass where they are to.
+TEST(Trace, ShowsSumsBesideTheBackwardPass) {
+  constexpr int replicas = first_stream + 3;
+  RunConfig config = pipeline(1, ScheduleKind::one_forward_one_backward, 2);
+  config.data_parallel = 2;
+  for (const bool overlapped : {false, true}) {
+    config.overlap_grad_reduce = overlapped;
+    config.bucket_size = overlapped ? 1 : 0;
+    const RecordedTrace run = virtual_run(config, {1});
+    expect_well_formed(run);
+    json last;
+    for (const json& slice : run.slices(0, passes))
+      if (slice.at("name") == "B1") last = slice;
+    const int64_t end = nanoseconds(last, "ts") + nanoseconds(last, "dur");
+    const auto sums = run.slices(0, replicas);
+    ASSERT_FALSE(sums.empty());
+    EXPECT_EQ(sums.front().at("name"), "all-reduce");
+    EXPECT_GE(nanoseconds(sums.front(), "ts"), nanoseconds(last, "ts"));
+    EXPECT_EQ(nanoseconds(sums.front(), "ts") < end, overlapped);
+  }
+}
+
 TEST(Trace, OfInterleavedChunks) {
   RunConfig config = pipeline(2, ScheduleKind::interleaved, 4);
   config.chunks = 2;

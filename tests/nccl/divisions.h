@@ -44,6 +44,19 @@ inline const std::vector<Variant>& divisions() {
          run.data_parallel = 2;
          run.micro_batch = 1;
        }},
+      {"data_overlapped",
+       [](RunConfig& run) {
+         run.data_parallel = run.microbatches = 2;
+         run.micro_batch = 1;
+         run.overlap_grad_reduce = true;
+         run.bucket_size = 2000;
+       }},
+      {"optimizer_overlapped",
+       [](RunConfig& run) {
+         run.tensor_parallel = run.data_parallel = 2;
+         run.shard = Shard::optimizer;
+         run.overlap_grad_reduce = true;
+       }},
       {"gpipe", [](RunConfig& run) { choose_pipeline(run, ScheduleKind::gpipe); }},
       {"flush",
        [](RunConfig& run) { choose_pipeline(run, ScheduleKind::one_forward_one_backward); }},

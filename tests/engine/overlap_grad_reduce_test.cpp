@@ -1,0 +1,361 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "kernels/virtual/device.h"
+#include "kernels/virtual/machine.h"
+#include "tests/engine/support.h"
+
+// Sums over replicas that begin in the last backward passes of a batch
+// (RunConfig::overlap_grad_reduce) are the sums of a step that makes them behind the passes.
+namespace frugal::engine {
+namespace {
+
+using testing::small_bert;
+using testing::small_gemma;
+using testing::small_gpt;
+using testing::small_llama;
+using testing::worst_error;
+
+struct TrainedRun {
+  std::vector<StepResult> steps;
+  HostTensors end;
+};
+
+TrainConfig training(const RunConfig& config) {
+  return {.optimizer = {.learning_rate = 1e-2,
+                        .epsilon = 1e-3,
+                        .weight_decay = 0.1,
+                        .clip = config.schedule.flushes ? 0.5 : 0.0}};
+}
+
+TrainedRun trained(const RunConfig& config, double prediction = 0) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  TrainConfig train = training(config);
+  train.optimizer.prediction = prediction;
+  Trainer trainer(*cluster, config, train);
+  std::vector<Batch> batches;
+  for (int64_t step = 0; step < 3; ++step) batches.push_back(random_batch(config, step));
+  TrainedRun run{trainer.run(batches), {}};
+  run.end = trainer.snapshot(random_batch(config, 0)[0]);
+  return run;
+}
+
+RunConfig overlapped(RunConfig c, int64_t bucket_size = 0) {
+  c.overlap_grad_reduce = true;
+  c.bucket_size = bucket_size;
+  return c;
+}
+
+/// A bucket for each parameter, some parameters a bucket, and one bucket.
+std::vector<int64_t> bucket_sizes(const RunConfig& c) {
+  if (c.shards(Shard::optimizer)) return {0};
+  return {1, 5000, 0};
+}
+
+struct OverlapCase {
+  std::string name;
+  RunConfig config;
+  double prediction = 0;
+};
+
+void PrintTo(const OverlapCase& c, std::ostream* out) { *out << c.name; }
+
+class OverlappedSums : public ::testing::TestWithParam<OverlapCase> {};
+
+/// Replicas sum each element in the same order, however many are summed at once.
+TEST_P(OverlappedSums, HaveTheSameBits) {
+  const RunConfig& c = GetParam().config;
+  const TrainedRun behind = trained(c, GetParam().prediction);
+  for (const int64_t bucket_size : bucket_sizes(c)) {
+    SCOPED_TRACE(bucket_size);
+    const TrainedRun beside = trained(overlapped(c, bucket_size), GetParam().prediction);
+    const auto worst = worst_error(beside.end, behind.end);
+    EXPECT_EQ(worst.value, 0) << worst.tensor;
+    for (size_t i = 0; i < behind.steps.size(); ++i) {
+      EXPECT_EQ(beside.steps[i].loss, behind.steps[i].loss);
+      EXPECT_THAT(beside.steps[i].gradient_norm,
+                  ::testing::NanSensitiveDoubleEq(behind.steps[i].gradient_norm));
+    }
+  }
+}
+
+template <class Change>
+OverlapCase with(const std::string& name, RunConfig c, const Change& change) {
+  c.data_parallel = 2;
+  change(c);
+  return {name, c};
+}
+
+/// Every kind, with replicas that divide nothing and with those that divide the optimizer's state.
+std::vector<OverlapCase> schedules() {
+  std::vector<OverlapCase> all;
+  for (const ScheduleKind& kind : ScheduleKind::all())
+    for (const Shard shard : {Shard::none, Shard::optimizer})
+      for (const bool untied : {false, true}) {
+        RunConfig c = untied ? small_llama() : small_gpt();
+        c.model.layers = c.microbatches = 4;
+        c.data_parallel = c.pipeline_parallel = 2;
+        c.schedule = kind;
+        if (kind.has_chunks) c.chunks = 2;
+        c.shard = shard;
+        std::string name =
+            fmt::format("{}_{}_{}", kind.name, name_of(shard), untied ? "llama" : "gpt");
+        for (char& letter : name)
+          if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
+        all.push_back({name, c});
+      }
+  return all;
+}
+
+std::vector<OverlapCase> layouts() {
+  std::vector<OverlapCase> all;
+  const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
+  add("gpt_m3", small_gpt(), [](RunConfig& c) { c.microbatches = 3; });
+  add("bert_w3_optimizer", small_bert(), [](RunConfig& c) {
+    c.data_parallel = 3;
+    c.shard = Shard::optimizer;
+  });
+  add("llama_t2_sequence", small_llama(), [](RunConfig& c) {
+    c.tensor_parallel = 2;
+    c.sequence_parallel = true;
+  });
+  add("llama_context", small_llama(), [](RunConfig& c) { c.context_parallel = 2; });
+  add("llama_context_alone", small_llama(), [](RunConfig& c) {
+    c.context_parallel = 2;
+    c.data_parallel = 1;
+  });
+  add("gpt_of_four_two", small_gpt(), [](RunConfig& c) {
+    c.data_parallel = 4;
+    c.shard_size = 2;
+    c.shard = Shard::optimizer;
+  });
+  for (const bool divided : {false, true})
+    add(divided ? "gpt_narrow_optimizer" : "gpt_narrow", small_gpt(), [=](RunConfig& c) {
+      c.type = DType::bf16;
+      c.narrow_reduction = true;
+      if (divided) c.shard = Shard::optimizer;
+    });
+  add("llama_narrow_context_alone", small_llama(), [](RunConfig& c) {
+    c.type = DType::bf16;
+    c.narrow_reduction = true;
+    c.context_parallel = 2;
+    c.data_parallel = 1;
+  });
+  return all;
+}
+
+std::vector<OverlapCase> memories() {
+  std::vector<OverlapCase> all;
+  const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
+  add("gemma_recomputed", small_gemma(), [](RunConfig& c) {
+    c.recompute = Recompute::full;
+    c.offload = c.offload_optimizer = true;
+  });
+  add("gpt_overwritten_m2", small_gpt(), [](RunConfig& c) {
+    c.overwrite_gradients = true;
+    c.microbatches = 2;
+  });
+  add("gpt_chunks_of_a_stage_recomputed", small_gpt(), [](RunConfig& c) {
+    c.model.layers = 4;
+    c.pipeline_parallel = c.chunks = c.microbatches = 2;
+    c.schedule = ScheduleKind::interleaved;
+    c.recompute = Recompute::stage;
+  });
+  add("gpt_validated_later", small_gpt(), [](RunConfig& c) {
+    c.pipeline_parallel = c.microbatches = 2;
+    c.validate_steps = StepValidation::after;
+  });
+  add("gpt_gradients_when_needed", small_gpt(),
+      [](RunConfig& c) { c.program.keeps.gradients_when_needed = true; });
+  add("gpt_flattened_gradients", small_gpt(),
+      [](RunConfig& c) { c.program.keeps.flattened_gradients = true; });
+  add("gpt_2bw_predicted", small_gpt(), [](RunConfig& c) {
+    c.pipeline_parallel = c.microbatches = 2;
+    c.schedule = ScheduleKind::two_buffered;
+  });
+  all.back().prediction = 1;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, OverlappedSums, ::testing::ValuesIn(schedules()),
+                         ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Layouts, OverlappedSums, ::testing::ValuesIn(layouts()),
+                         ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Memories, OverlappedSums, ::testing::ValuesIn(memories()),
+                         ::testing::PrintToStringParamName());
+
+/// One replica that has the microbatches of both.
+TEST(OverlappedSums, EqualTheSerialRun) {
+  RunConfig c = small_gpt();
+  c.type = DType::f64;
+  c.microbatches = 4;
+  const TrainedRun serial = trained(c);
+  c.data_parallel = c.microbatches = 2;
+  for (const Shard shard : {Shard::none, Shard::optimizer}) {
+    c.shard = shard;
+    const TrainedRun beside = trained(overlapped(c, shard == Shard::none ? 5000 : 0));
+    const auto worst = worst_error(beside.end, serial.end);
+    EXPECT_LT(worst.value, 1e-12) << worst.tensor << ", " << name_of(shard);
+  }
+}
+
+/// The most of each kind that any step holds, on the first rank.
+std::map<Kind, int64_t> peaks(Cluster& cluster, const RunConfig& config) {
+  Trainer trainer(cluster, config, training(config));
+  for (int i = 0; i < 2; ++i) trainer.step(random_batch(config, i));
+  std::map<Kind, int64_t> all;
+  for (const Kind kind : {Kind::parameter, Kind::gradient, Kind::optimizer, Kind::activation,
+                          Kind::workspace, Kind::communication})
+    all[kind] = cluster.rank(0).ledger.peak(kind);
+  return all;
+}
+
+std::map<Kind, int64_t> described_peaks(const RunConfig& config) {
+  return peaks(*make_virtual_cluster(config, find_machine("a100-selene")), config);
+}
+
+TEST(OverlappedSums, TakeTheBytesThatAreCounted) {
+  for (const Shard shard : {Shard::none, Shard::optimizer})
+    for (const bool narrow : {false, true})
+      for (const int stages : {1, 2}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name_of(shard), narrow, stages));
+        RunConfig c = overlapped(small_gpt(), shard == Shard::none ? 5000 : 0);
+        c.type = DType::bf16;
+        c.data_parallel = c.microbatches = 2;
+        c.pipeline_parallel = stages;
+        c.shard = shard;
+        c.narrow_reduction = narrow;
+        EXPECT_EQ(peaks(*make_cpu_cluster(c, 2), c), described_peaks(c));
+      }
+}
+
+/// All buckets that are rounded are on their way at once; without overlap, the largest group is.
+TEST(OverlappedSums, HoldWhatIsRoundedUntilTheStep) {
+  RunConfig c = small_llama();
+  c.type = DType::bf16;
+  c.data_parallel = 2;
+  EXPECT_EQ(described_peaks(overlapped(c, 5000)).at(Kind::communication), 0);
+  c.narrow_reduction = true;
+  const int64_t gradients = described_peaks(c).at(Kind::gradient);
+  EXPECT_EQ(described_peaks(overlapped(c, 5000)).at(Kind::communication), gradients / 2);
+}
+
+/// What a step of a machine without latencies kept busy, whose collectives take no share of it.
+class OverlappedTime : public ::testing::Test {
+ protected:
+  OverlappedTime() {
+    machine.collective_latency = machine.link_latency = machine.launch_overhead = 1e-30;
+    machine.collective_share = machine.compute_share = 0;
+  }
+
+  struct Step {
+    double seconds = 0;
+    std::vector<VirtualDevice::Interval> sums;
+    double backward_end = 0;  ///< of the last backward pass
+  };
+
+  Step step(const RunConfig& config) const {
+    const auto cluster = make_virtual_cluster(config, machine);
+    auto& device = dynamic_cast<VirtualDevice&>(cluster->rank(0).device);
+    Trainer trainer(*cluster, config, {});
+    const Batch batch(static_cast<size_t>(config.batch_microbatches()));
+    (void)trainer.step(batch);
+    device.keep_log(true);
+    const double begin = device.now();
+    (void)trainer.step(batch);
+    Step step{device.now() - begin, {}, 0};
+    for (const VirtualDevice::Interval& interval : device.log()) {
+      const bool divided = config.shard == Shard::optimizer;  // and the norm is an all-reduce
+      const bool sum = interval.name == (divided ? "reduce-scatter" : "all-reduce");
+      if (sum && interval.stream == Stream::replicas) step.sums.push_back(interval);
+      if (interval.name == "embedding-backward") step.backward_end = interval.end;
+    }
+    return step;
+  }
+
+  Machine machine = find_machine("a100-selene");
+};
+
+/// An untied Llama, whose buckets are the head's norm, the layers, and two tables where they lie
+/// apart in memory.
+RunConfig two_replicas() {
+  RunConfig c = small_llama();
+  c.model.layers = 4;
+  c.data_parallel = 2;
+  return c;
+}
+
+/// Seconds in which two replicas sum so many gradients in float32: each sends half of them around
+/// the ring, twice.
+double sum_of(const Machine& machine, int64_t elements) {
+  return 4.0 * static_cast<double>(elements) / (machine.link_bandwidth * machine.link_fraction);
+}
+
+/// A link so fast that each bucket's sum ends before the next one is complete: what remains behind
+/// the pass is that of the last bucket, the table of the embedding.
+TEST_F(OverlappedTime, AllButTheLastSumIsHidden) {
+  const RunConfig c = two_replicas();
+  const Step behind = step(c), beside = step(overlapped(c, 1));
+  const ModelConfig& m = c.model;
+  const int64_t table = m.vocabulary * m.hidden;
+  const int64_t layer = m.hidden * (m.qkv_size() + m.query_size() + 3 * m.intermediate + 2);
+  const int64_t rest = m.layers * layer + table + m.hidden;
+  EXPECT_NEAR(behind.seconds - beside.seconds, sum_of(machine, rest), 1e-9 * behind.seconds);
+  double summed = 0;
+  for (const auto& sum : beside.sums) summed += sum.end - sum.begin;
+  EXPECT_NEAR(summed, sum_of(machine, rest + table), 1e-9 * summed);
+}
+
+/// A link so slow that it is busy from the first complete bucket on: what is saved is the backward
+/// pass from then on.
+TEST_F(OverlappedTime, ABusyLinkHidesTheBackwardPass) {
+  machine.link_bandwidth /= 1000;
+  const Step behind = step(two_replicas()), beside = step(overlapped(two_replicas(), 1));
+  ASSERT_FALSE(beside.sums.empty());
+  EXPECT_LT(beside.sums.front().begin, beside.backward_end);
+  EXPECT_NEAR(behind.seconds - beside.seconds, beside.backward_end - beside.sums.front().begin,
+              1e-9 * behind.seconds);
+}
+
+/// ZeRO-1: a unit's reduce-scatter begins when its gradients are complete.
+TEST_F(OverlappedTime, UnitsAreSummedBesideTheBackwardPass) {
+  RunConfig c = two_replicas();
+  c.shard = Shard::optimizer;
+  const Step behind = step(c), beside = step(overlapped(c));
+  const auto units = static_cast<size_t>(c.model.layers) + 3;
+  ASSERT_EQ(beside.sums.size(), units);
+  EXPECT_GE(behind.sums.front().begin, behind.backward_end);
+  for (size_t i = 0; i + 1 < units; ++i) EXPECT_LT(beside.sums[i].begin, beside.backward_end) << i;
+  EXPECT_LT(beside.seconds, behind.seconds);
+}
+
+/// Neighbours go together until they have as many elements as were asked for.
+TEST_F(OverlappedTime, ABucketHasAtLeastItsSize) {
+  const RunConfig c = two_replicas();
+  const auto bytes = [&](const VirtualDevice::Interval& sum) {
+    return (sum.end - sum.begin) * machine.link_bandwidth * machine.link_fraction;
+  };
+  for (const int64_t size : {1000, 30000}) {
+    const Step beside = step(overlapped(c, size));
+    // Tables lie apart from what is complete before and behind them.
+    int small = 0;
+    for (const auto& sum : beside.sums)
+      small += bytes(sum) < 4.0 * static_cast<double>(size) * (1 - 1e-9) ? 1 : 0;
+    EXPECT_LE(small, 3) << size;
+    EXPECT_GT(beside.sums.size(), 3U) << size;
+  }
+  EXPECT_EQ(step(overlapped(c)).sums.size(), 3U) << "two tables, and what lies between them";
+}
+
+/// Only the last microbatch's passes begin sums.
+TEST_F(OverlappedTime, EachGradientIsSummedOnceInAStep) {
+  RunConfig c = two_replicas();
+  const size_t once = step(overlapped(c, 1)).sums.size();
+  c.microbatches = 3;
+  EXPECT_EQ(step(overlapped(c, 1)).sums.size(), once);
+}
+
+}  // namespace
+}  // namespace frugal::engine
