@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "engine/comm/contract.h"
 #include "engine/comm/modelled.h"
@@ -19,12 +22,35 @@ struct Side {
   Messages kind() const { return device.software().messages; }
 };
 
+/// When a message is there, which its receiver finds out once: when it waits for it, or when it
+/// issues something behind it.
+class Arrival {
+ public:
+  explicit Arrival(const Exchange::Message& message) : message_(message) {}
+  double time() {
+    if (!time_) {
+      time_ = message_.ready;  // of one that does not fit: nobody takes it a second time
+      // What it arrives with is when it began.
+      time_ = message_.alone + message_.rendezvous->take(message_.peer, message_.rank,
+                                                         message_.number, message_.data);
+    }
+    return *time_;
+  }
+
+ private:
+  const Exchange::Message message_;
+  std::optional<double> time_;
+};
+
 class StagedReceive final : public RendezvousWork {
  public:
-  StagedReceive(const Side& side, const Exchange::Message& message)
+  /// `arrival`: null of a message that is exchanged.
+  StagedReceive(const Side& side, const Exchange::Message& message,
+                std::shared_ptr<Arrival> arrival)
       : RendezvousWork(*message.rendezvous, message.rank),
         side_(side),
         message_(message),
+        arrival_(std::move(arrival)),
         gather_(side.device.costs().all_gather(side.same, charged_bytes(message.data))) {}
 
  private:
@@ -34,9 +60,7 @@ class StagedReceive final : public RendezvousWork {
       message_.ready = std::max(message_.ready, device.record(Stream::compute).time);
       side_.exchange.complete(&message_);
     } else {
-      // What it arrives with is when it began.
-      const double begin = rendezvous_.take(message_.peer, rank_, message_.number, message_.data);
-      const Event there{.time = begin + message_.alone, .handle = nullptr};
+      const Event there{.time = arrival_->time(), .handle = nullptr};
       if (side_.kind() == Messages::blocking)
         device.hold_up(there);
       else
@@ -47,6 +71,7 @@ class StagedReceive final : public RendezvousWork {
 
   const Side side_;
   Exchange::Message message_;
+  const std::shared_ptr<Arrival> arrival_;
   const double gather_;
 };
 
@@ -135,9 +160,13 @@ class StagedCommunicator final : public Communicator {
     contract::peer("receive", from, size());
     const Senders& senders = senders_[static_cast<size_t>(from)];
     Exchange::Message message = message_of(senders.back, senders.both, data, from);
-    message.ready = device_.issue(stream_);  // the host's time; the stream is free to send
+    message.ready = device_.issue(stream_);
     message.number = rendezvous_.expect(from, rank_);
-    return Pending(std::make_unique<StagedReceive>(side_, message));
+    if (side_.kind() == Messages::exchanged)
+      return Pending(std::make_unique<StagedReceive>(side_, message, nullptr));
+    auto arrival = std::make_shared<Arrival>(message);
+    device_.hold(stream_, [arrival] { return arrival->time(); });
+    return Pending(std::make_unique<StagedReceive>(side_, message, arrival));
   }
   /// Waits for the device too.
   void barrier() override {
@@ -210,7 +239,7 @@ std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devic
 StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout,
                          Axis axis, Stream stream, std::shared_ptr<Exchanges> exchanges,
                          Replicated replicated, double deadline)
-    : exchanges_(std::move(exchanges)) {
+    : exchanges_(std::move(exchanges)), devices_(devices) {
   std::vector<int> stages;
   std::vector<std::string> names;
   for (const int member : layout.members(axis, {})) {
@@ -239,6 +268,7 @@ StagedGroup::~StagedGroup() = default;
 void StagedGroup::reset() {
   rendezvous_->reset();
   for (Exchange& exchange : *exchanges_) exchange.reset();
+  for (VirtualDevice* device : devices_) device->let_go();
 }
 
 }  // namespace frugal::engine

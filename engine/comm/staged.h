@@ -29,11 +29,12 @@ std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devic
 ///
 /// A message occupies its sender's stream from the moment at which the sender has computed it, and
 /// is there when that ends; whether the receiver waits for it by then makes no difference, but
-/// where messages are exchanged (Messages), which also says whom a message holds up. Waiting
-/// to receive it blocks the task until it has been sent, and holds the compute stream until it is
-/// there. A collective begins when the last stage is ready for it and ends for all at once. Its end
-/// decides when later work of the stream begins, so starting one blocks the task until all have
-/// started it.
+/// where messages are exchanged (Messages), which also says whom a message holds up. A receive
+/// holds the stream to which it was issued until the message is there, as NCCL's does; waiting for
+/// it holds the compute stream too. Waiting, and issuing something else to the stream, block the
+/// task until the message has been sent. A collective begins when the last stage is ready for it
+/// and ends for all at once. Its end decides when later work of the stream begins, so starting one
+/// blocks the task until all have started it.
 ///
 /// So clocks are functions of what the stages do, and not of when their tasks do it.
 class StagedGroup final : public Group {
@@ -58,6 +59,7 @@ class StagedGroup final : public Group {
 
  private:
   std::shared_ptr<Exchanges> exchanges_;
+  std::vector<VirtualDevice*> devices_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };

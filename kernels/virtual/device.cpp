@@ -89,6 +89,9 @@ double VirtualDevice::issue(Stream stream) {
 }
 
 double VirtualDevice::begin_of_next(Stream stream) {
+  if (auto& held = held_[static_cast<size_t>(stream)]; !held.empty())
+    for (const auto& until : std::exchange(held, {}))
+      clock(stream) = std::max(clock(stream), until());
   state_.host += machine_.launch_overhead;
   return std::max(clock(stream), state_.host);
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -46,6 +47,14 @@ class VirtualDevice final : public Device, private Replay {
   double issue(Stream stream);
   /// Keeps the stream busy from `begin`, which is not before issue() said, until `end`.
   void occupy_between(Stream stream, std::string_view name, double begin, double end);
+
+  /// What is issued to the stream from now on begins after `until()`, which is called when the next
+  /// of it is issued, and then forgotten.
+  void hold(Stream stream, std::function<double()> until) {
+    held_[static_cast<size_t>(stream)].push_back(std::move(until));
+  }
+  /// Forgets what streams are held for.
+  void let_go() { held_ = {}; }
 
   /// Says that collectives of a stream cross nodes. Those of two streams at the same time share a
   /// link, and so go at half the rate, where both cross nodes or neither does.
@@ -126,6 +135,7 @@ class VirtualDevice final : public Device, private Replay {
   const double collective_speed_;  ///< of a collective beside compute, in (0, 1]
   State state_;
   std::array<bool, stream_count> crosses_nodes_{};
+  std::array<std::vector<std::function<double()>>, stream_count> held_;
   std::optional<PyTorchAllocator> allocator_;  // of a program that has one
   const int64_t capacity_, host_capacity_;
   Stretch* noted_ = nullptr;   // until it is stopped: `work` is that of before it

@@ -109,6 +109,7 @@ class Oracle {
   }
   /// When something can begin that needs what was computed so far.
   double issue(int stage, Stream stream) {
+    clock(stage, stream) = std::max(clock(stage, stream), held_[{stage, stream}]);
     double& host = host_[static_cast<size_t>(stage)];
     host += program_.machine.launch_overhead;
     return std::max({clock(stage, stream), clock(stage, Stream::compute), host});
@@ -136,6 +137,7 @@ class Oracle {
         double& compute = clock(step.stage, Stream::compute);
         const auto [begin, seconds] = messages.front();
         messages.pop_front();
+        held_[{step.stage, step.stream}] = begin + seconds;
         if (kind_ == Messages::beside)
           compute = std::max(compute, begin + seconds);
         else
@@ -167,6 +169,7 @@ class Oracle {
   std::vector<double> host_;
   std::map<std::tuple<int, int, Stream>, std::deque<std::pair<double, double>>> messages_;
   std::vector<std::pair<int, double>> ready_;
+  std::map<std::pair<int, Stream>, double> held_;  // until when a receive holds it
 };
 
 void run_stage(const RandomRun& program, Pipeline& pipeline, int stage, std::mt19937& random) {

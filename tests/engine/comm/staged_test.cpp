@@ -56,9 +56,25 @@ TEST(StagedGroup, MessagesOfOneDirectionFollowEachOther) {
   EXPECT_EQ(pipeline.clock(1, Stream::compute), 1);
   second.receive(unit, 0).wait();
   EXPECT_EQ(pipeline.clock(1, Stream::compute), 2);
-  EXPECT_EQ(pipeline.clock(1, Stream::activations), 0) << "receiving keeps nobody from sending";
+  EXPECT_EQ(pipeline.clock(1, Stream::activations), 1) << "the second receive waited for the first";
   sent[1].wait();
   EXPECT_EQ(pipeline.clock(0, Stream::compute), 2) << "its memory is free again";
+}
+
+/// As NCCL's: what is sent behind a receive of the same stream leaves when that has ended.
+TEST(StagedGroup, AReceiveHoldsItsStreamAlone) {
+  Pipeline pipeline(round_machine(), {.stages = 3});
+  Communicator& second = pipeline.forward->communicator(1);
+  pipeline.devices[0]->occupy(Stream::compute, 10, "pass");
+  const Pending sent = pipeline.forward->communicator(0).send(unit, 1);
+  Pending received = second.receive(unit, 0);  // at 11
+  const Pending back = pipeline.backward->communicator(1).send(unit, 0);
+  EXPECT_EQ(pipeline.clock(1, Stream::gradients), 1);
+  const Pending passed_on = second.send(unit, 2);
+  EXPECT_EQ(pipeline.clock(1, Stream::activations), 12);
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 0);
+  received.wait();
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 11);
 }
 
 TEST(StagedGroup, MessagesTakeNoMultiprocessors) {
