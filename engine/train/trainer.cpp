@@ -36,6 +36,17 @@ void connect(Rank& rank) {
     if (group->size() > 1) group->barrier();
 }
 
+/// Lets stages that step without meeting exchange what they will tell each other: the first message
+/// between two that are no neighbours connects them, for which both hosts wait.
+void connect_relay(Rank& rank) {
+  if (!rank.config.validates_later() || !rank.device.backed()) return;
+  const Tensor nothing = rank.allocate(DType::f64, {1});
+  rank.run(Fill{nothing, 0});
+  NormRelay relay(rank);
+  relay.begin(nothing);
+  (void)relay.all();
+}
+
 /// Makes the ranks of a pipeline meet, and tells when they did.
 double meet_stages(Rank& rank) {
   if (rank.config.pipeline_parallel > 1) rank.groups.stages.barrier();
@@ -76,6 +87,7 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
       members_(static_cast<size_t>(cluster.local_ranks())) {
   cluster_.run([this](Rank& rank) {
     connect(rank);
+    connect_relay(rank);
     Member& member = of(rank);
     auto [model, block] = in_one_block(rank, [&] { return std::make_unique<StageModel>(rank); });
     member.model = std::move(model);
