@@ -22,11 +22,14 @@ WAYS = {"sequence parallelism, t = 8": "--tensor-parallel 8 --sequence-parallel"
         "zigzag, c = 8": "--context-parallel 8 --context zigzag"}
 
 
+COLLECTIVES = [f"stream: {axis}" for axis in ("communication", "sequences", "replicas", "stages")]
+
+
 def communication(trace):
-    """Seconds on the stream for communication, by collective."""
+    """Seconds on the streams for collectives, by collective."""
     events = trace["traceEvents"]
     streams = {event["tid"] for event in events
-               if event["name"] == "thread_name" and event["args"]["name"] == "stream: communication"}
+               if event["name"] == "thread_name" and event["args"]["name"] in COLLECTIVES}
     seconds = {}
     for event in events:
         if event["ph"] == "X" and event["tid"] in streams:

@@ -38,11 +38,11 @@ RECORD = {"status": "ok", "reason": "", "machine": "hash", "command": "frugal me
                           "hfu": {"data_sheet": {"value": 0.5}, "measured": {"value": 0.6}}},
           "configuration": {"tensor_parallel_size": 2, "pipeline_parallel_size": 3, "data_parallel_size": 5, "global_batch": 8,
                             "microbatch_size": 11, "microbatches": 13, "recompute": "full", "model": {"sequence_length": 2000}}}
-#: Of `frugal trace`: two streams and the host, in microseconds.
+#: Of `frugal trace`: three streams and the host, in microseconds.
 TRACE = {"traceEvents": [{"ph": "M", "name": "thread_name", "tid": tid, "args": {"name": f"stream: {name}"}}
-                         for tid, name in ((1, "computation"), (2, "communication"))]
+                         for tid, name in ((1, "computation"), (2, "communication"), (3, "sequences"))]
          + [{"ph": kind, "name": name, "tid": tid, "ts": 0, "dur": dur} for kind, name, tid, dur in (
-             ("X", "shift", 1, 1e6), ("X", "shift", 2, 2e6), ("X", "all-reduce", 2, 3e6), ("X", "shift", 2, 5e5), ("i", "shift", 2, 9e6))]}
+             ("X", "shift", 1, 1e6), ("X", "shift", 2, 2e6), ("X", "all-reduce", 2, 3e6), ("X", "shift", 3, 5e5), ("i", "shift", 2, 9e6))]}
 SENT = {"shift": 2.5, "all-reduce": 3.0}
 
 
