@@ -21,6 +21,15 @@ inline void share_sequences(RunConfig& run, ContextKind kind) {
   run.model.dropout = 0;
 }
 
+/// In buckets, or in units, beside the tensor-parallel sums of a backward pass.
+inline void overlap_sums(RunConfig& run, Shard shard) {
+  run.tensor_parallel = run.data_parallel = run.microbatches = 2;
+  run.micro_batch = 1;
+  run.shard = shard;
+  run.overlap_grad_reduce = true;
+  if (shard == Shard::none) run.bucket_size = 2000;
+}
+
 inline const std::vector<Variant>& divisions() {
   static const std::vector<Variant> all = {
       {"tensor", [](RunConfig& run) { run.tensor_parallel = 2; }},
@@ -44,19 +53,8 @@ inline const std::vector<Variant>& divisions() {
          run.data_parallel = 2;
          run.micro_batch = 1;
        }},
-      {"data_overlapped",
-       [](RunConfig& run) {
-         run.data_parallel = run.microbatches = 2;
-         run.micro_batch = 1;
-         run.overlap_grad_reduce = true;
-         run.bucket_size = 2000;
-       }},
-      {"optimizer_overlapped",
-       [](RunConfig& run) {
-         run.tensor_parallel = run.data_parallel = 2;
-         run.shard = Shard::optimizer;
-         run.overlap_grad_reduce = true;
-       }},
+      {"data_overlapped", [](RunConfig& run) { overlap_sums(run, Shard::none); }},
+      {"optimizer_overlapped", [](RunConfig& run) { overlap_sums(run, Shard::optimizer); }},
       {"gpipe", [](RunConfig& run) { choose_pipeline(run, ScheduleKind::gpipe); }},
       {"flush",
        [](RunConfig& run) { choose_pipeline(run, ScheduleKind::one_forward_one_backward); }},
