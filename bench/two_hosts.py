@@ -21,12 +21,17 @@ import hosts  # noqa: E402
 from step_results import ratio  # noqa: E402
 
 STEPS, TURNS = 12, 5
+# A backward pass that takes about as long as summing its gradients over 1 Gb/s.
+REPLICAS_OF_4 = ["--model", "gpt-3m", "--data-parallel", "2", "--micro-batch", "4"]
 # How a step's ranks share its work, and the model.
 LAYOUTS = {
     "data-parallel 2": ["--model", "gpt-3m", "--data-parallel", "2"],
-    "data-parallel 2, overlapped": ["--model", "gpt-3m", "--data-parallel", "2", "--overlap-grad-reduce",
-                                    "--bucket-size", "200000"],
     "data-parallel 2, 4 microbatches": ["--model", "gpt-3m", "--data-parallel", "2", "--microbatches", "4"],
+    "data-parallel 2, microbatch of 4": [*REPLICAS_OF_4],
+    "data-parallel 2, microbatch of 4, overlapped": [*REPLICAS_OF_4, "--overlap-grad-reduce", "--bucket-size", "200000"],
+    "data-parallel 2, microbatch of 4, ZeRO-1": [*REPLICAS_OF_4, "--shard", "optimizer"],
+    "data-parallel 2, microbatch of 4, ZeRO-1, overlapped": [*REPLICAS_OF_4, "--shard", "optimizer",
+                                                             "--overlap-grad-reduce"],
     "tensor-parallel 2": ["--model", "gpt-3m", "--tensor-parallel", "2"],
     "tensor-parallel 2, sequence-parallel": ["--model", "gpt-3m", "--tensor-parallel", "2", "--sequence-parallel"],
     "pipeline-parallel 2, 4 microbatches": ["--model", "gpt-3m", "--pipeline-parallel", "2", "--microbatches", "4"],
@@ -105,7 +110,7 @@ def with_link(machine, times, rate):
         "gather_fraction": value(1, "1", within), "link_latency": value(latency, "s", within),
         "network_bandwidth": value(bandwidth, "B/s"), "network_fraction": value(1, "1", nothing),
         "network_latency": value(latency, "s"), "collective_latency": value(1e-9, "s", nothing),
-        "collective_share": value(0.5, "1", "nothing is computed beside")}
+        "collective_share": value(1e-9, "1", "what the processor does for a message is not measured")}
     machine["name"] = f"two-hosts-{rate}"
     machine["description"] = f"two hosts with one processor each, and a link of {rate}"
     return machine, latency, bandwidth

@@ -329,7 +329,7 @@ class Measured(unittest.TestCase):
         network = {key: entry["value"] for key, entry in machine["network"].items() if key != "host_memory"}
         self.assertEqual(network, {"devices_per_node": 1, "link_bandwidth": bandwidth, "link_fraction": 1, "gather_fraction": 1,
                                    "link_latency": latency, "network_bandwidth": bandwidth, "network_fraction": 1,
-                                   "network_latency": latency, "collective_latency": 1e-9, "collective_share": 0.5})
+                                   "network_latency": latency, "collective_latency": 1e-9, "collective_share": 1e-9})
         units = {key: entry["unit"] for key, entry in machine["network"].items() if key.endswith(("bandwidth", "latency"))}
         self.assertEqual(set(units.items()), {(f"{of}_bandwidth", "B/s") for of in ("link", "network")}
                          | {(f"{of}_latency", "s") for of in ("link", "network", "collective")})
