@@ -89,7 +89,10 @@ Combination any(const Sizes& sizes, int number, Random& random) {
   drawn.train.optimizer.clip = coin(random) ? 1 : 0;
   drawn.train.steps = 3;
   c.overlap_grad_reduce = c.data_parallel * c.context_parallel > 1 && coin(random);
-  if (c.overlap_grad_reduce) c.bucket_size = one_of<int64_t>({1, 3000, RunConfig::by_rule}, random);
+  if (c.overlap_grad_reduce && coin(random))
+    c.shard = Shard::optimizer;
+  else if (c.overlap_grad_reduce)
+    c.bucket_size = one_of<int64_t>({1, 3000, RunConfig::by_rule}, random);
   return drawn;
 }
 
@@ -109,7 +112,7 @@ std::string Combination::text() const {
   return fmt::format(
       "t {} c {} ({} {}) p {} ({}, {} chunks) w {}, {}{}, {}, m {} b {}, recompute {}, attention "
       "{}, "
-      "mini-sequences {} and {}, {}{}, clip {}, overlap {} {}",
+      "mini-sequences {} and {}, {}{}, clip {}, overlap {} {} {}",
       c.tensor_parallel, c.context_parallel, name_of(c.context), c.ulysses_size,
       c.pipeline_parallel, name_of(c.schedule), c.chunks, c.data_parallel, name_of(c.type),
       c.precision == Precision::pure ? " pure" : "",
@@ -118,7 +121,7 @@ std::string Combination::text() const {
                                                    : "gpt",
       c.microbatches, c.micro_batch, name_of(c.recompute), name_of(c.attention), c.mlp_chunks,
       c.head_chunks, name_of(train.optimizer.kind), c.sequence_parallel ? ", SP" : "",
-      train.optimizer.clip, c.overlap_grad_reduce, c.bucket_size);
+      train.optimizer.clip, c.overlap_grad_reduce, c.bucket_size, name_of(c.shard));
 }
 
 Combination draw(int ranks, int number, uint64_t seed) {
