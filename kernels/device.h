@@ -80,7 +80,7 @@ class Device {
     work_.add(operation);
     if (before_) before_();
     if (seen_ && stream == Stream::compute)
-      run_timed(operation);
+      run_timed(operation, seen_);
     else
       run_on(stream, operation);
   }
@@ -88,9 +88,19 @@ class Device {
   /// goes on meanwhile.
   void before_operations(std::function<void()> go_on) { before_ = std::move(go_on); }
   using OnOperation = std::function<void(const Operation&, double seconds)>;
-  /// From now on says how long each operation of the compute stream took, for which it waits before
-  /// and after it. An empty function ends that.
-  void time_operations(OnOperation seen) { seen_ = std::move(seen); }
+  /// From now on says how long each operation of the compute stream took. A processor waits before
+  /// and after it. A GPU marks its stream there, and says all of them whenever it is synchronized;
+  /// a virtual device does as a GPU. An empty function ends that; what was not said yet never is.
+  virtual void time_operations(OnOperation seen) { seen_ = std::move(seen); }
+  /// Seconds that a stream takes for what `issue` issues to it, by the stream's own clock where it
+  /// has one. Waits for everything before and after it.
+  virtual double seconds_on(Stream /*stream*/, const std::function<void()>& issue) {
+    synchronize();
+    const double begin = now();
+    issue();
+    synchronize();
+    return now() - begin;
+  }
   /// Keeps a stream busy for so many seconds, for work that is modelled and not done: the streams
   /// that wait for it are kept waiting too. `name` must outlive the device.
   virtual void occupy(Stream stream, double seconds, std::string_view name) = 0;
@@ -119,18 +129,18 @@ class Device {
  protected:
   /// What execute_on() issues.
   virtual void run_on(Stream stream, const Operation& operation) = 0;
-
-  DeviceWork work_;
-
- private:
-  void run_timed(const Operation& operation) {
+  /// The same of the compute stream, and tells `seen` how long it took, now or later.
+  virtual void run_timed(const Operation& operation, const OnOperation& seen) {
     synchronize();
     const double begin = now();
     run_on(Stream::compute, operation);
     synchronize();
-    seen_(operation, now() - begin);
+    seen(operation, now() - begin);
   }
 
+  DeviceWork work_;
+
+ private:
   std::function<void()> before_;
   OnOperation seen_;
 };

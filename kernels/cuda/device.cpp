@@ -164,6 +164,26 @@ void CudaDevice::issue(Stream stream, const Operation& operation) {
       operation);
 }
 
+void CudaDevice::run_timed(const Operation& operation, const OnOperation& seen) {
+  make_current();
+  timed_.around(
+      stream(Stream::compute), [&] { run_on(Stream::compute, operation); },
+      [operation, seen](double seconds) { seen(operation, seconds); });
+}
+
+void CudaDevice::time_operations(OnOperation seen) {
+  timed_.forget();
+  Device::time_operations(std::move(seen));
+}
+
+double CudaDevice::seconds_on(Stream stream, const std::function<void()>& issue) {
+  synchronize();
+  const auto taken = std::make_shared<double>(0);  // an abort may leave the events for later
+  timed_.around(this->stream(stream), issue, [taken](double seconds) { *taken = seconds; });
+  synchronize();
+  return *taken;
+}
+
 void CudaDevice::occupy(Stream stream, double seconds, std::string_view name) {
   make_current();
   last_ = name;
@@ -216,6 +236,7 @@ void CudaDevice::synchronize() {
   cudaSetDevice(index_);  // where it tells of an earlier operation's error, so do the streams
   for (const cudaStream_t stream : streams_) wait_for(stream);
   watch();  // an abort ends collectives too, and their results are none
+  timed_.read();
 }
 
 double CudaDevice::now() {

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/timed_events.h"
 #include "kernels/device.h"
 
 namespace frugal::kernels::cuda {
@@ -36,6 +37,8 @@ class CudaDevice final : public Device {
   void deallocate_on_host(void* address, int64_t bytes) noexcept override;
   int64_t reserved() const override { return memory_.reserved(); }
 
+  void time_operations(OnOperation seen) override;
+  double seconds_on(Stream stream, const std::function<void()>& issue) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
   Event record(Stream stream) override;
@@ -64,6 +67,7 @@ class CudaDevice final : public Device {
   /// Throws std::logic_error for an operation that needs scratch memory on any but the compute
   /// stream.
   void run_on(Stream stream, const Operation& operation) override;
+  void run_timed(const Operation& operation, const OnOperation& seen) override;
   void issue(Stream stream, const Operation& operation);
   void watch() const;
   void wait_for(cudaStream_t stream);
@@ -81,6 +85,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<FusedAttentions> attention_;
   std::array<std::vector<cudaEvent_t>, stream_count> events_;  // rings: see record()
   std::array<size_t, stream_count> next_event_{};
+  TimedEvents timed_;
   std::vector<std::pair<const void*, std::function<void()>>> watches_;
   std::string_view last_ = "nothing";  // what was issued last
 };

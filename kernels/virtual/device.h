@@ -101,6 +101,7 @@ class VirtualDevice final : public Device, private Replay {
 
   /// Takes longer while collectives are under way, which take a share of the device.
   void run_on(Stream stream, const Operation& operation) override;
+  void run_timed(const Operation& operation, const OnOperation& seen) override;
   /// A moment of a stream, and when it is.
   Event mark(Stream stream);
   double time_of(const Event& event) const {

@@ -85,6 +85,53 @@ TEST_F(CudaDeviceTest, SaysWhatWasMissing) {
   device_->deallocate(x.data, x.bytes());
 }
 
+/// By events: the host stops for none of them, and they are told when it waits anyhow.
+TEST_F(CudaDeviceTest, TimesOperationsWithoutAStop) {
+  const View x = floats(64), y = floats(1 << 16);
+  std::vector<std::string_view> seen;
+  double all = 0;
+  const auto timed = [&](const Operation& operation, double seconds) {
+    EXPECT_GE(seconds, 0);
+    seen.push_back(name_of(operation));
+    all += seconds;
+  };
+  device_->time_operations(timed);
+  for (int step = 0; step < 2; ++step) {  // the second with the first one's events
+    seen.clear();
+    const double waits = device_->work().calls.synchronisations;
+    for (int i = 0; i < 200; ++i) device_->execute(Fill{y, 1});
+    device_->execute(Gelu{.x = x, .y = x});
+    EXPECT_TRUE(seen.empty());
+    EXPECT_EQ(device_->work().calls.synchronisations, waits);
+    device_->synchronize();
+    ASSERT_EQ(seen.size(), 201U);
+    EXPECT_EQ(seen.front(), "fill");
+    EXPECT_EQ(seen.back(), "gelu");
+  }
+  EXPECT_GT(all, 0);
+  device_->execute(Fill{x, 1});  // who no longer asks is not told
+  device_->time_operations({});
+  device_->synchronize();
+  EXPECT_EQ(seen.size(), 201U);
+  for (const View& view : {x, y}) device_->deallocate(view.data, view.bytes());
+}
+
+/// What a stream takes for what it is given, and not for what was there before.
+TEST_F(CudaDeviceTest, SaysWhatAStreamTakes) {
+  constexpr double before = 0.2, pause = 2e-3;
+  for (const Stream stream : {Stream::compute, Stream::communication}) {
+    device_->occupy(stream, before, "before");
+    int issued = 0;
+    const double taken = device_->seconds_on(stream, [&] {
+      ++issued;
+      device_->occupy(stream, pause, "pause");
+    });
+    EXPECT_EQ(issued, 1);
+    EXPECT_GE(taken, pause);
+    EXPECT_LT(taken, before);
+  }
+}
+
 /// Kernels of our own, what a library is asked for, and when the host waits.
 TEST_F(CudaDeviceTest, CountsWhatTheHostCallsFor) {
   const View x = floats(64), y = floats(64);

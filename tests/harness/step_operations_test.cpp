@@ -48,7 +48,7 @@ TEST(StepOperations, AreAllThatTheStepMakes) {
   Trainer trainer(*cluster, config, {});
   StepOperations timed(*cluster);
   trainer.warm_up(random_batch(config, 0));
-  timed.clear();
+  timed.time(true);
   constexpr int64_t steps = 4;
   for (int64_t i = 0; i < steps; ++i) trainer.step(random_batch(config, i));
   const Operations stages = timed.of_steps(steps);
@@ -80,6 +80,7 @@ TEST(StepOperations, KnowTheirProductsSizes) {
   const auto cluster = make_cpu_cluster(config, 1);
   Trainer trainer(*cluster, config, {});
   StepOperations timed(*cluster);
+  timed.time(true);
   trainer.step(random_batch(config, 0));
   std::set<std::array<int64_t, 4>> sizes;
   const Operations stages = timed.of_steps(1);
@@ -95,30 +96,54 @@ TEST(StepOperations, KnowTheirProductsSizes) {
                          {1, 8, 48, 16}, {1, 8, 64, 16}, {2, 8, 8, 8}, {1, 8, 32, 16}}));
 }
 
-/// One after the other they take what the step takes, whose passes wait for nothing else; the
-/// machine's launches hide behind nothing.
-TEST(StepOperations, AddUpToAVirtualStepThatIsWaitedFor) {
+/// A device that is never idle but for the first launch: one operation after the other they take
+/// what the step takes, and a step that is timed takes what another does.
+TEST(StepOperations, AddUpToAVirtualStep) {
   const RunConfig config = testing::tiny();
-  const auto cluster = make_virtual_cluster(config, find_machine("a100-selene"));
+  Machine machine = find_machine("a100-selene");
+  machine.launch_overhead = 0;
+  const auto cluster = make_virtual_cluster(config, machine);
   Trainer trainer(*cluster, config, {});
   StepOperations timed(*cluster);
+  const double plain = trainer.step(absent_tokens(config)).seconds;
+  timed.time(true);
   const double seconds = trainer.step(absent_tokens(config)).seconds;
+  EXPECT_NEAR(seconds / plain, 1, 1e-9);
   EXPECT_NEAR(seconds_of(timed.of_steps(1).front(), 1) / seconds, 1, 1e-9);
+}
+
+/// What is launched late waits for the host, and is not charged for that.
+TEST(StepOperations, LeaveOutWhatTheDeviceWaitsFor) {
+  const RunConfig config = testing::tiny();
+  const auto of = [&](double launch) {
+    Machine machine = find_machine("a100-selene");
+    machine.launch_overhead = launch;
+    const auto cluster = make_virtual_cluster(config, machine);
+    Trainer trainer(*cluster, config, {});
+    StepOperations timed(*cluster);
+    timed.time(true);
+    const double step = trainer.step(absent_tokens(config)).seconds;
+    return std::pair(step, seconds_of(timed.of_steps(1).front(), 1));
+  };
+  const auto [fast_step, fast] = of(0);
+  const auto [slow_step, slow] = of(1e-3);
+  EXPECT_NEAR(slow / fast, 1, 1e-9);
+  EXPECT_GT(slow_step, 10 * fast_step);
 }
 
 TEST(StepOperations, EndWithTheTimer) {
   const RunConfig config = testing::tiny();
-  const auto cluster = make_virtual_cluster(config, find_machine("a100-selene"));
+  const auto cluster = make_cpu_cluster(config, 1);
   Trainer trainer(*cluster, config, {});
-  const auto step = [&] { return trainer.step(absent_tokens(config)).seconds; };
-  const double before = step();
-  double timed = 0;
-  {
-    StepOperations timer(*cluster);
-    timed = step();
+  StepOperations timed(*cluster);
+  for (const bool on : {true, false, true, false}) {
+    timed.time(on);
+    trainer.step(random_batch(config, 0));
   }
-  EXPECT_GT(timed, 1.15 * before);  // launches hide behind what is computed again
-  EXPECT_LT(step(), 1.15 * before);
+  size_t count = 0;
+  const Operations stages = timed.of_steps(2);
+  for (const AlikeOperations& alike : stages.front()) count += alike.seconds.size();
+  EXPECT_EQ(static_cast<double>(count), 2 * trainer.work().done.total().count);
 }
 
 TEST(StepOperations, TakeTheMedianOfWhatTheyTook) {

@@ -50,7 +50,12 @@ StepOperations::StepOperations(Cluster& cluster) {
   for (int i = 0; i < cluster.local_ranks(); ++i)
     if (Rank& rank = cluster.rank(i); rank.first_of_stage())
       stages_.push_back({&rank.device, {}});  // ranks are numbered by stage
-  for (Stage& stage : stages_)
+}
+
+void StepOperations::time(bool on) {
+  for (Stage& stage : stages_) {
+    stage.device->time_operations({});
+    if (!on) continue;
     stage.device->time_operations([&stage](const Operation& operation, double seconds) {
       const Cost cost = cost_of(operation);
       const Size size{form_of(operation), product_of(operation), cost.flops, cost.bytes};
@@ -58,15 +63,10 @@ StepOperations::StepOperations(Cluster& cluster) {
       if (alike.seconds.empty()) alike = {std::get<0>(size), std::get<1>(size), cost, {}};
       alike.seconds.push_back(seconds);
     });
+  }
 }
 
-StepOperations::~StepOperations() {
-  for (const Stage& stage : stages_) stage.device->time_operations({});
-}
-
-void StepOperations::clear() {
-  for (Stage& stage : stages_) stage.operations.clear();
-}
+StepOperations::~StepOperations() { time(false); }
 
 std::vector<std::vector<AlikeOperations>> StepOperations::of_steps(int64_t steps) const {
   std::vector<std::vector<AlikeOperations>> all;

@@ -22,20 +22,20 @@ struct AlikeOperations {
   double seconds_of_step(int64_t steps) const;
 };
 
-/// Times each operation of a run on its own, on the first rank of every stage: their devices wait
-/// before and after it, so that nothing overlaps.
+/// Times each operation of a run on its own, on the first rank of every stage, as its device does
+/// (Device::time_operations).
 class StepOperations {
  public:
   static constexpr const char* schema = "frugal.operations/1";
 
-  /// From now on, until it ends. The cluster has to live longer.
+  /// Times nothing yet. The cluster has to live longer.
   explicit StepOperations(Cluster& cluster);
   ~StepOperations();
   StepOperations(const StepOperations&) = delete;
   StepOperations& operator=(const StepOperations&) = delete;
 
-  /// Forgets what was timed so far: a warm-up.
-  void clear();
+  /// Whether operations are timed from now on, and until it ends.
+  void time(bool on);
   /// Of each stage, what takes most of a step first; `steps` were made.
   std::vector<std::vector<AlikeOperations>> of_steps(int64_t steps) const;
 
