@@ -38,7 +38,8 @@ class Point {
 struct BenchmarkCase {
   RunConfig config = {};  ///< empty where no model is run
   std::function<std::unique_ptr<CaseRun>(const Target&)> make;
-  std::string on = {};  ///< the place, where the user does not choose it
+  std::string on = {};                   ///< the place, where the user does not choose it
+  std::vector<DeviceKind> only_on = {};  ///< places that have this case; all where it is empty
 };
 
 /// What a benchmark does at a point; none where the axes' values do not go together.

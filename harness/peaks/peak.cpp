@@ -43,11 +43,11 @@ double shortest_sample(const Target& target) {
   return target.kind() == DeviceKind::cuda ? 5e-3 : 0;
 }
 
-TimedGemm::TimedGemm(Rank& rank, DType type, const GemmShape& shape, double shortest)
-    : a_(random_tensor(rank, type, {shape.m, shape.k})),
-      b_(random_tensor(rank, type, {shape.k, shape.n})),
-      c_(rank.allocate(type, {shape.m, shape.n})),
-      gemm_{.a = a_, .b = b_, .c = c_},
+TimedGemm::TimedGemm(Rank& rank, DType type, const Product& product, double shortest)
+    : a_(random_tensor(rank, type, product.shape_of_a())),
+      b_(random_tensor(rank, type, product.shape_of_b())),
+      c_(random_tensor(rank, product.type_of_c(type), product.shape_of_c())),
+      gemm_(product.gemm(a_, b_, c_)),
       timed_(repeated_in_turn(rank.device, {gemm_}, shortest)) {}
 
 void Rate::set(double work) {
@@ -79,16 +79,16 @@ std::vector<GemmShape> gemm_shapes(DeviceKind on, DType type) {
   return shapes;
 }
 
-std::vector<GemmRate> gemm_rates(DType type, const Target& target) {
+namespace {
+
+/// Times the products of rates by turns.
+template <typename ProductRate>
+void time_products(const std::vector<Product>& products, const Target& target,
+                   std::vector<ProductRate>& rates) {
   const auto cluster = one_rank(target);
   std::vector<TimedGemm> gemms;
-  std::vector<GemmRate> rates;
-  for (const GemmShape& shape : gemm_shapes(target, type)) {
-    gemms.emplace_back(cluster->rank(0), type, shape, shortest_sample(target));
-    rates.emplace_back();
-    rates.back().type = type;
-    rates.back().shape = shape;
-  }
+  for (size_t i = 0; i < rates.size(); ++i)
+    gemms.emplace_back(cluster->rank(0), rates[i].type, products[i], shortest_sample(target));
   std::vector<std::function<void(bool)>> cases;
   for (size_t i = 0; i < gemms.size(); ++i)
     cases.emplace_back([&, i](bool keep) {
@@ -100,6 +100,40 @@ std::vector<GemmRate> gemm_rates(DType type, const Target& target) {
     rates[i].repetitions = gemms[i].repetitions();
     rates[i].set(gemms[i].flops());
   }
+}
+
+}  // namespace
+
+std::vector<GemmRate> gemm_rates(DType type, const Target& target) {
+  std::vector<GemmRate> rates;
+  std::vector<Product> products;
+  for (const GemmShape& shape : gemm_shapes(target, type)) {
+    rates.emplace_back();
+    rates.back().type = type;
+    rates.back().shape = shape;
+    products.push_back(shape.product());
+  }
+  time_products(products, target, rates);
+  return rates;
+}
+
+std::vector<LinearSize> linear_sizes(DeviceKind on) {
+  if (!on_gpu(on)) return {{512, 768, 3072}};
+  // Up to the width of the MLP in GPT-2 124M, GPT-2 1.5B, Llama 3 8B and the 22B model.
+  return {{16384, 768, 3072}, {4096, 1600, 6400}, {8192, 4096, 14336}, {8192, 6144, 24576}};
+}
+
+std::vector<LinearRate> linear_rates(DType type, const Target& target) {
+  std::vector<LinearRate> rates;
+  std::vector<Product> products;
+  for (const LinearSize& size : linear_sizes(target.kind()))
+    for (const Product& product : products_of(size)) {
+      rates.emplace_back();
+      rates.back().type = type;
+      rates.back().product = product;
+      products.push_back(product);
+    }
+  time_products(products, target, rates);
   return rates;
 }
 
@@ -131,14 +165,11 @@ CopyRate copy_rate(const Target& target) {
   return rate;
 }
 
-LaunchTime launch_time(const Target& target) {
-  const auto cluster = one_rank(target);
-  Rank& rank = cluster->rank(0);
-  const Tensor x = rank.allocate(DType::f32, {1});
-  const Operation small = Fill{x, 1};
+namespace {
+
+LaunchTime launch_time_of(Device& device, const Operation& small) {
   std::vector<double> each, issue;
   const auto run = [&](bool keep) {
-    Device& device = rank.device;
     device.synchronize();
     const double start = device.now();
     for (int i = 0; i < LaunchTime::operations; ++i) device.execute(small);
@@ -151,6 +182,24 @@ LaunchTime launch_time(const Target& target) {
   };
   time_interleaved({run}, rate_timing);
   return {median_estimate(each), median_estimate(issue)};
+}
+
+}  // namespace
+
+LaunchTime launch_time(const Target& target) {
+  const auto cluster = one_rank(target);
+  Rank& rank = cluster->rank(0);
+  const Tensor x = rank.allocate(DType::f32, {1});
+  return launch_time_of(rank.device, Fill{x, 1});
+}
+
+LaunchTime product_launch_time(const Target& target) {
+  constexpr int64_t size = 16;
+  const auto cluster = one_rank(target);
+  Rank& rank = cluster->rank(0);
+  const Tensor x = random_tensor(rank, DType::bf16, {size, size}),
+               y = rank.allocate(DType::bf16, {size, size});
+  return launch_time_of(rank.device, Gemm{.a = x, .b = x, .c = y});
 }
 
 }  // namespace frugal::harness

@@ -5,6 +5,7 @@
 #include "engine/cluster.h"
 #include "harness/measure/statistics.h"
 #include "harness/measure/timing.h"
+#include "harness/peaks/products.h"
 #include "harness/peaks/repeated.h"
 #include "harness/place/device_kind.h"
 
@@ -21,6 +22,7 @@ inline constexpr TimingPlan rate_timing{.warm_up = 2, .samples = TimingPlan::min
 struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool square() const { return m == n && n == k; }
+  Product product() const { return {.m = m, .n = n, .k = k}; }
 };
 
 /// A device of the target alone, without peers.
@@ -37,7 +39,9 @@ Repeated repeated_in_turn(Device& device, std::vector<Operation> operations, dou
 /// A matrix product that can be timed. The rank must outlive it.
 class TimedGemm {
  public:
-  TimedGemm(Rank& rank, DType type, const GemmShape& shape, double shortest);
+  TimedGemm(Rank& rank, DType type, const Product& product, double shortest);
+  TimedGemm(Rank& rank, DType type, const GemmShape& shape, double shortest)
+      : TimedGemm(rank, type, shape.product(), shortest) {}
 
   double flops() const { return gemm_.cost().flops; }
   /// Seconds that one execution took.
@@ -64,6 +68,10 @@ struct GemmRate : Rate {  ///< FLOP/s
   DType type = DType::f32;
   GemmShape shape;
 };
+struct LinearRate : Rate {  ///< FLOP/s
+  DType type = DType::f32;
+  Product product;
+};
 struct CopyRate : Rate {  ///< bytes/s
   int64_t bytes = 0;      ///< read and written
 };
@@ -86,8 +94,15 @@ const GemmRate& measured_peak(const std::vector<GemmRate>& rates);
 /// measured_peak() of gemm_rates(), as `value`: what MFU and HFU against the measured peak divide
 /// by, for each device.
 GemmRate gemm_peak(DType type, const Target& target);
+/// Layers of models that train on one GPU; on the processor a small one.
+std::vector<LinearSize> linear_sizes(DeviceKind on);
+/// products_of() each, all measured by turns.
+std::vector<LinearRate> linear_rates(DType type, const Target& target);
 /// Copies far more than the caches hold.
 CopyRate copy_rate(const Target& target);
+/// Of a kernel that fills an element.
 LaunchTime launch_time(const Target& target);
+/// Of a small product, which the library looks up, configures and launches.
+LaunchTime product_launch_time(const Target& target);
 
 }  // namespace frugal::harness

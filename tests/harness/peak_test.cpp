@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 
 #include "harness/place/target.h"
 #include "harness/report/commands/peak_report.h"
@@ -80,6 +81,67 @@ TEST(CollectiveRates, CountBytesThatEachLinkCarries) {
   EXPECT_EQ(rates[1].bytes, int64_t{4} << 20);
 }
 
+/// y [tokens, out] = x [tokens, in] Wᵀ [in, out], and the gradients of x and W. A product that is
+/// added to its result reads that, too.
+TEST(LinearRates, AreOfALayersForwardAndBackwardPass) {
+  const auto sized = [](const LinearRate& rate) {
+    return std::tuple(rate.product.name, rate.product.m, rate.product.n, rate.product.k);
+  };
+  for (const char* on : {"cpu", "virtual:h100-dgx"}) {
+    const auto target = make_target({.on = on, .threads = 2});
+    const std::vector<LinearSize> sizes = linear_sizes(target->kind());
+    const std::vector<LinearRate> rates = linear_rates(DType::bf16, *target);
+    ASSERT_EQ(rates.size(), 4 * sizes.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const auto [tokens, in, out] = sizes[i];
+      const LinearRate *const y = &rates[4 * i], *const dx = y + 1, *const dw = y + 2;
+      EXPECT_EQ(sized(*y), std::tuple("forward", tokens, out, in));
+      EXPECT_EQ(sized(*dx), std::tuple("input-gradient", tokens, in, out));
+      EXPECT_EQ(sized(*dw), std::tuple("weight-gradient", out, in, tokens));
+      EXPECT_EQ(sized(*(dw + 1)), std::tuple("first-weight-gradient", out, in, tokens));
+      for (const LinearRate* rate : {y, dx, dw, dw + 1})
+        EXPECT_NEAR(rate->value * median(rate->seconds) / (2.0 * tokens * in * out), 1, 1e-9);
+      if (target->simulated()) {
+        EXPECT_GT(median(dw->seconds), median((dw + 1)->seconds));
+      }
+    }
+  }
+}
+
+/// On operands of small numbers: the sums are exact.
+TEST(LinearRates, TheirProductsAreThoseOfTheEquations) {
+  const LinearSize size{3, 4, 2};
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+                           w = {1, -1, 2, 0, 0, 3, -2, 1}, dy = {1, 2, 3, 4, 5, 6};
+  const std::map<std::string_view, std::pair<std::vector<float>, std::vector<float>>> operands = {
+      {"forward", {x, w}},
+      {"input-gradient", {dy, w}},
+      {"weight-gradient", {dy, x}},
+      {"first-weight-gradient", {dy, x}}};
+  const std::map<std::string_view, std::vector<float>> right = {
+      {"forward", {5, 4, 13, 12, 21, 20}},
+      {"input-gradient", {1, 5, -2, 2, 3, 9, -2, 4, 5, 13, -2, 6}},
+      {"weight-gradient", {71, 80, 89, 98, 86, 98, 110, 122}},
+      {"first-weight-gradient", {61, 70, 79, 88, 76, 88, 100, 112}}};
+  const auto cluster = one_rank(*make_target({.on = "cpu", .threads = 1}));
+  Rank& rank = cluster->rank(0);
+  for (const Product& product : products_of(size)) {
+    const auto& [a, b] = operands.at(product.name);
+    const Tensor of_a = rank.allocate(DType::f32, product.shape_of_a()),
+                 of_b = rank.allocate(DType::f32, product.shape_of_b()),
+                 c = rank.allocate(product.type_of_c(DType::f32), product.shape_of_c());
+    rank.device.copy_from_host(of_a, a.data());
+    rank.device.copy_from_host(of_b, b.data());
+    rank.run(Fill{c, 10});
+    rank.run(product.gemm(of_a, of_b, c));
+    std::vector<float> result(right.at(product.name).size());
+    rank.device.copy_to_host(result.data(), c);
+    EXPECT_EQ(result, right.at(product.name)) << product.name;
+    EXPECT_EQ(product.type_of_c(DType::bf16),
+              product.name.ends_with("weight-gradient") ? DType::f32 : DType::bf16);
+  }
+}
+
 /// As `frugal peak` would report it, without measuring.
 Peaks invented() {
   Peaks peaks;
@@ -98,6 +160,7 @@ Peaks invented() {
   peaks.copy.set(2 << 20);
   peaks.launch = {median_estimate(std::vector<double>(10, 2e-6)),
                   median_estimate(std::vector<double>(10, 1e-6))};
+  peaks.product_launch = peaks.launch;
   peaks.why_no_collectives = "alone";
   return peaks;
 }

@@ -165,6 +165,14 @@ Peaks peaks() {
   static_cast<Rate&>(peaks.copy) = rate_of({}, {}, 60);
   peaks.copy.bytes = 100 * mebi;
   peaks.launch = {{3e-6, Interval{2e-6, 5e-6}, 10}, {7e-6, Interval{6e-6, 9e-6}, 11}};
+  peaks.product_launch = {{4e-6, Interval{3e-6, 5e-6}, 10}, {8e-6, Interval{7e-6, 9e-6}, 11}};
+  double value = 40;
+  for (const Product& product : products_of({23, 29, 31})) {
+    LinearRate& rate = peaks.linears.emplace_back();
+    static_cast<Rate&>(rate) = rate_of({}, {}, value++);
+    rate.type = DType::bf16;
+    rate.product = product;
+  }
   for (const auto& [name, mebibytes, value] :
        {std::tuple{"all-reduce", 2, 70.}, {"all-gather", 3, 90.}, {"reduce-scatter", 4, 80.}}) {
     CollectiveRate& rate = peaks.collectives.emplace_back();
@@ -199,24 +207,34 @@ gemm f32,17,20,"[19, 22]",GFLOP/s
 measured peak f32,13,30,"[29, 32]",GFLOP/s
 gemm bf16,19,50,"[49, 52]",GFLOP/s
 measured peak bf16,19,50,"[49, 52]",GFLOP/s
+forward bf16,23 x 31 x 29,40,"[39, 42]",GFLOP/s
+input-gradient bf16,23 x 29 x 31,41,"[40, 43]",GFLOP/s
+weight-gradient bf16,31 x 29 x 23,42,"[41, 44]",GFLOP/s
+first-weight-gradient bf16,31 x 29 x 23,43,"[42, 45]",GFLOP/s
 copy,100 MiB,60,"[59, 62]",GB/s
 "all-reduce, 5 ranks, bus",2048 KiB,70,"[69, 72]",GB/s
 "all-gather, 5 ranks, bus",3072 KiB,90,"[89, 92]",GB/s
 "reduce-scatter, 5 ranks, bus",4096 KiB,80,"[79, 82]",GB/s
 small operation,,3,"[2, 5]",us
 issuing one,,7,"[6, 9]",us
+small product,,4,"[3, 5]",us
+issuing a product,,8,"[7, 9]",us
 )");
   const auto target = make_target({.on = "cpu", .threads = 2});
   EXPECT_EQ(
       values_at(to_json(peaks(), *target),
-                "gemm/0 measured_peak/f32/size copy launch collectives/1"),
+                "gemm/0 measured_peak/f32/size copy launch collectives/1 linear/1 linear/2/result "
+                "linear/3/result product_launch/issue"),
       R"({"flops_per_second":10000000000.0,"interval":[9000000000.0,12000000000.0],"k":11,"m":5,"n":7,"repetitions":3,)"
       R"("seconds":[0.25,0.5],"size":null,"type":"f32"} 13 )"
       R"({"bytes":104857600,"bytes_per_second":60000000000.0,"interval":[59000000000.0,62000000000.0],"repetitions":3,)"
       R"("seconds":[0.25,0.5]} {"each":{"interval":[2e-06,5e-06],"samples":10,"seconds":3e-06},)"
       R"("issue":{"interval":[6e-06,9e-06],"samples":11,"seconds":7e-06},"operations":1000} )"
       R"({"bus_bytes_per_second":90000000000.0,"bytes":3145728,"collective":"all-gather","factor":1.6,)"
-      R"("interval":[89000000000.0,92000000000.0],"ranks":5,"repetitions":3,"seconds":[0.25,0.5]})");
+      R"("interval":[89000000000.0,92000000000.0],"ranks":5,"repetitions":3,"seconds":[0.25,0.5]} )"
+      R"({"flops_per_second":41000000000.0,"interval":[40000000000.0,43000000000.0],"k":31,"m":23,"n":29,)"
+      R"("product":"input-gradient","repetitions":3,"result":"bf16","seconds":[0.25,0.5],"type":"bf16"} )"
+      R"("added to float32" "float32" {"interval":[7e-06,9e-06],"samples":11,"seconds":8e-06})");
   EXPECT_EQ(
       values_at(measured_machine(peaks(), *target, "m", "c")["measured"],
                 "flops_f32 memory_bandwidth/source memory_bandwidth/value launch_overhead/value "

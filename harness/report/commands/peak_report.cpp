@@ -34,6 +34,25 @@ json to_json(const GemmRate& rate, const Peaks& peaks) {
           {"seconds", rate.seconds}};
 }
 
+std::string_view result_label(const LinearRate& rate, const Peaks& peaks) {
+  if (!rate.product.wide) return type_label(rate.type, peaks.tf32);
+  return rate.product.accumulates ? "added to float32" : "float32";
+}
+
+json to_json(const LinearRate& rate, const Peaks& peaks) {
+  const Product& p = rate.product;
+  return {{"product", p.name},
+          {"type", type_label(rate.type, peaks.tf32)},
+          {"result", result_label(rate, peaks)},
+          {"m", p.m},
+          {"n", p.n},
+          {"k", p.k},
+          {"flops_per_second", rate.value},
+          {"interval", interval_json(rate.interval, peaks.simulated)},
+          {"repetitions", rate.repetitions},
+          {"seconds", rate.seconds}};
+}
+
 json to_json(const CollectiveRate& rate) {
   return {{"collective", rate.name},
           {"ranks", rate.ranks},
@@ -101,6 +120,12 @@ json data_sheet(const std::optional<Machine>& machine) {
   return {{"machine", machine->name}, {"parameters", sheet}};
 }
 
+json to_json(const LaunchTime& launch, const Peaks& peaks) {
+  return {{"operations", LaunchTime::operations},
+          {"each", to_json(launch.each, peaks.simulated)},
+          {"issue", to_json(launch.issue, peaks.simulated)}};
+}
+
 /// "virtual peak" or "measured peak".
 std::string peak_name(const Peaks& peaks) {
   return peaks.simulated ? "virtual peak" : "measured peak";
@@ -122,8 +147,11 @@ Peaks measure_peaks(const Target& target) {
   peaks.tf32 = target.tf32(DType::f32);
   for (const DType type : {DType::f32, DType::bf16})
     peaks.gemms.push_back(gemm_rates(type, target));
+  for (const DType type : {DType::f32, DType::bf16})
+    for (const LinearRate& rate : linear_rates(type, target)) peaks.linears.push_back(rate);
   peaks.copy = copy_rate(target);
   peaks.launch = launch_time(target);
+  peaks.product_launch = product_launch_time(target);
   const int gpu_count = target.kind() == DeviceKind::cuda ? static_cast<int>(gpus().size()) : 0;
   if (gpu_count < 2) {
     peaks.why_no_collectives = "collectives are measured between GPUs, of which there are not two";
@@ -138,12 +166,14 @@ Peaks measure_peaks(const Target& target) {
 }
 
 json to_json(const Peaks& peaks, const Target& target) {
-  json gemms = json::array(), best = json::object(), collectives = json::array();
+  json gemms = json::array(), best = json::object(), linears = json::array(),
+       collectives = json::array();
   for (const auto& rates : peaks.gemms) {
     for (const GemmRate& rate : rates) gemms.push_back(to_json(rate, peaks));
     best[std::string(type_label(rates.front().type, peaks.tf32))] =
         to_json(measured_peak(rates), peaks);
   }
+  for (const LinearRate& rate : peaks.linears) linears.push_back(to_json(rate, peaks));
   for (const CollectiveRate& rate : peaks.collectives) collectives.push_back(to_json(rate));
   return {{"schema", Peaks::schema},
           {"on", target.on()},
@@ -153,6 +183,7 @@ json to_json(const Peaks& peaks, const Target& target) {
           {"options", target.options(DType::f32)},
           {"threads", target.threads() ? json(*target.threads()) : json(nullptr)},
           {"gemm", gemms},
+          {"linear", linears},
           {peaks.simulated ? "virtual_peak" : "measured_peak", best},
           {"copy",
            {{"bytes", peaks.copy.bytes},
@@ -160,10 +191,8 @@ json to_json(const Peaks& peaks, const Target& target) {
             {"interval", interval_json(peaks.copy.interval, peaks.simulated)},
             {"repetitions", peaks.copy.repetitions},
             {"seconds", peaks.copy.seconds}}},
-          {"launch",
-           {{"operations", LaunchTime::operations},
-            {"each", to_json(peaks.launch.each, peaks.simulated)},
-            {"issue", to_json(peaks.launch.issue, peaks.simulated)}}},
+          {"launch", to_json(peaks.launch, peaks)},
+          {"product_launch", to_json(peaks.product_launch, peaks)},
           {"collectives", collectives},
           {"why_no_collectives", peaks.why_no_collectives},
           {"environment", environment(target.kind())}};
@@ -189,12 +218,20 @@ Table peak_table(const Peaks& peaks) {
     for (const GemmRate& rate : rates) add_gemm("gemm", rate);
     add_gemm(peak_name(peaks), measured_peak(rates));
   }
+  for (const LinearRate& rate : peaks.linears) {
+    const Product& p = rate.product;
+    add(fmt::format("{} {}", p.name, type_label(rate.type, peaks.tf32)),
+        fmt::format("{} x {} x {}", p.m, p.n, p.k), rate, "GFLOP/s");
+  }
   add("copy", fmt::format("{} MiB", peaks.copy.bytes >> 20), peaks.copy, "GB/s");
   for (const CollectiveRate& rate : peaks.collectives)
     add(fmt::format("{}, {} ranks, bus", rate.name, rate.ranks),
         fmt::format("{} KiB", rate.bytes >> 10), rate, "GB/s");
-  const std::pair<const char*, const Estimate*> times[] = {{"small operation", &peaks.launch.each},
-                                                           {"issuing one", &peaks.launch.issue}};
+  const std::pair<const char*, const Estimate*> times[] = {
+      {"small operation", &peaks.launch.each},
+      {"issuing one", &peaks.launch.issue},
+      {"small product", &peaks.product_launch.each},
+      {"issuing a product", &peaks.product_launch.issue}};
   for (const auto& [what, time] : times)
     table.rows.push_back({what, "", format_number(1e6 * time->value),
                           interval_text(*time->interval, 1e-6, peaks), "us"});

@@ -17,8 +17,9 @@ struct Peaks {
   bool simulated = false;                    ///< by a virtual clock: no samples, no intervals
   bool tf32 = false;                         ///< products of float32 are tf32's (Target::tf32)
   std::vector<std::vector<GemmRate>> gemms;  ///< those of each type
+  std::vector<LinearRate> linears;           ///< of all types
   CopyRate copy;
-  LaunchTime launch;
+  LaunchTime launch, product_launch;
   std::vector<CollectiveRate> collectives;
   std::string why_no_collectives;  ///< empty where there are some
 };
