@@ -1,5 +1,7 @@
-// Every memory-bound row of the operation table, far out of cache, against a copy: on the CPU a
-// parallel memcpy, on a GPU the driver's own, on a virtual machine what its memory moves.
+// Every memory-bound row of the operation table, far out of cache and as wide as in models, against
+// a copy: on the CPU a parallel memcpy, on a GPU the driver's own, on a virtual machine what its
+// memory moves.
+#include <algorithm>
 #include <cstring>
 
 #include "bench/benchmarks.h"
@@ -11,7 +13,39 @@
 namespace frugal::bench {
 namespace {
 
-constexpr int64_t row_length = 1024;
+/// Of models that train on one GPU: GPT-2 124M and 1.5B, Llama 3 8B and the 22B model, and of the
+/// vocabularies of these.
+constexpr int64_t hidden_sizes[] = {768, 1600, 4096, 6144};
+constexpr int64_t vocabularies[] = {50304, 128256};
+/// Of operations that compute element by element, wherever a row ends.
+constexpr int64_t any_width = 4096;
+
+bool is_any_of(std::string_view name, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return name.find(word) != std::string_view::npos;
+  });
+}
+
+/// As wide as its rows are in models, in bf16 at all such widths and in f32 at one.
+bool has_width(const std::string& row, DType type, int64_t width) {
+  const bool all = type == DType::bf16;
+  const auto is_one_of = [&](const auto& widths) {
+    return std::find(std::begin(widths), std::end(widths), width) != std::end(widths);
+  };
+  if (is_any_of(row, {"cross-entropy", "soft-cap"}))
+    return all ? is_one_of(vocabularies) : width == vocabularies[0];
+  if (all && is_any_of(row, {"norm", "bias", "column-sum", "embedding"}) &&
+      !row.starts_with(RandomNormal::name))
+    return is_one_of(hidden_sizes);
+  return width == any_width;
+}
+
+std::vector<std::string> widths() {
+  std::vector<std::string> all;
+  for (const int64_t width : hidden_sizes) all.push_back(std::to_string(width));
+  for (const int64_t width : vocabularies) all.push_back(std::to_string(width));
+  return all;
+}
 
 /// How much one execution moves, several times any last-level cache, so that nothing of one is
 /// there in the next; and how many make one sample: a GPU's are over too soon to time one alone.
@@ -34,10 +68,11 @@ double bytes_held(const table::Case& operation) {
 }
 
 /// At the fewest rows that move so many bytes.
-table::Case enlarged(const table::Row& row, DType type, double bytes) {
-  table::Setting setting = {type, row_length, row_length, 0};  // elements stand as in a serial run
+table::Case enlarged(const table::Row& row, DType type, int64_t width, double bytes) {
+  constexpr int64_t some = 1024;
+  table::Setting setting = {type, some, width, 0};  // elements stand as in a serial run
   const double factor = bytes / bytes_moved(row.build(setting));
-  setting.rows = static_cast<int64_t>(static_cast<double>(row_length) * factor) + 1;
+  setting.rows = static_cast<int64_t>(static_cast<double>(some) * factor) + 1;
   return row.build(setting);
 }
 
@@ -46,7 +81,7 @@ table::Case enlarged(const table::Row& row, DType type, double bytes) {
 /// host bounds.
 bool is_memory_bound(const table::Row& row) {
   if (row.name.starts_with(Transfer::name)) return false;
-  const table::Case operation = row.build({DType::f32, row_length, row_length, 1});
+  const table::Case operation = row.build({DType::f32, any_width, any_width, 1});
   return row.by_hand.flops == 0 && bytes_moved(operation) > bytes_held(operation) / 2;
 }
 
@@ -80,7 +115,7 @@ void repeat_first(Device& device, const View& view, int64_t done) {
 
 /// Plausible elements, random everywhere: a Buffer's normal numbers are, and of others a tile is
 /// drawn and repeated over the operand. Indices are all drawn, so that they reach the whole table.
-void draw_elements(Device& device, const View& view, const table::Operand& operand) {
+void draw_elements(Device& device, const View& view, const table::Operand& operand, int64_t width) {
   const bool integer = operand.type == DType::u8 || operand.type == DType::i32;
   if (operand.draw == table::Draw::normal && !integer) return;
   constexpr int64_t prime = 65537;  // rows differ
@@ -91,7 +126,7 @@ void draw_elements(Device& device, const View& view, const table::Operand& opera
   small.operands[0].role = table::Role::input;
   std::vector<double> values = table::random_values(small, 1).at(operand.name);
   if (operand.draw == table::Draw::fraction)
-    for (double& value : values) value *= static_cast<double>(tile) / row_length;
+    for (double& value : values) value *= static_cast<double>(tile) / static_cast<double>(width);
   std::vector<char> bytes(static_cast<size_t>(tile * size_of(operand.type)));
   table::store(operand.type, values, bytes.data());
   device.copy_from_host(View(view.data, operand.type, {tile}), bytes.data());
@@ -104,11 +139,12 @@ struct OnItsDevice : OneDevice {
   std::vector<std::unique_ptr<Buffer>> buffers;
   Operation operation;
 
-  OnItsDevice(const Target& target, const table::Case& enlarged) : OneDevice(target) {
+  OnItsDevice(const Target& target, const table::Case& enlarged, int64_t width)
+      : OneDevice(target) {
     table::Views views;
     for (const table::Operand& operand : enlarged.operands) {
       buffers.push_back(std::make_unique<Buffer>(device, operand.type, operand.shape));
-      if (device.backed()) draw_elements(device, buffers.back()->view(), operand);
+      if (device.backed()) draw_elements(device, buffers.back()->view(), operand, width);
       views.set(operand.name, buffers.back()->view());
     }
     operation = enlarged.bind(views);
@@ -137,9 +173,11 @@ struct WholeCopy : OneDevice {
   }
 };
 
-std::unique_ptr<CaseRun> run_of_row(const Target& target, const table::Row& row, DType type) {
+std::unique_ptr<CaseRun> run_of_row(const Target& target, const table::Row& row, DType type,
+                                    int64_t width) {
   const Amount amount(target.kind());
-  const auto of = std::make_shared<OnItsDevice>(target, enlarged(row, type, amount.bytes));
+  const auto of =
+      std::make_shared<OnItsDevice>(target, enlarged(row, type, width, amount.bytes), width);
   const auto issue = [of] { of->device.execute(of->operation); };
   return std::make_unique<Timed>(cost_of(of->operation).bytes, "bytes",
                                  timed_on(of->device, issue, amount.repetitions));
@@ -162,11 +200,16 @@ const Benchmark& memory_bound() {
       .title = "Memory-bound operations out of cache, against a copy of as many bytes",
       .axes = {{"type", {"f32", "bf16"}},
                {"operation", memory_bound_rows()},
+               {"width", widths()},
                {"by", {"frugal", "copy"}}},
       .at = [](const Point& point) -> std::optional<BenchmarkCase> {
+        const table::Row& row = table::row(point.at("operation"));
+        const int64_t width = std::stoll(point.at("width"));
+        if (!has_width(row.name, type_at(point), width)) return std::nullopt;
         if (point.at("by") == "copy") return without_model(run_of_copy);
-        return without_model([type = type_at(point), &row = table::row(point.at("operation"))](
-                                 const Target& target) { return run_of_row(target, row, type); });
+        return without_model([type = type_at(point), &row, width](const Target& target) {
+          return run_of_row(target, row, type, width);
+        });
       },
       .by_turns = {"by"},
       .reference = Reference{"by", {"copy"}},

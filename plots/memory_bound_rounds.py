@@ -21,7 +21,8 @@ def rounds(path):
     for record in records:
         if record.get("artifact") == ARTIFACT and record["status"] == "ok":
             options = record["options"]
-            timings.setdefault((f"{options['operation']}/{options['type']}", record["rounds"]), {})[options["by"]] = record
+            case = "/".join(options[key] for key in ("operation", "width", "type") if key in options)
+            timings.setdefault((case, record["rounds"]), {})[options["by"]] = record
     cases = {}
     for (case, _), by in timings.items():
         if len(by) == 2:

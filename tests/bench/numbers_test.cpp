@@ -1,5 +1,6 @@
 #include "bench/numbers.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -67,9 +68,9 @@ TEST(BenchmarkTables, RatesAreOverTheReferences) {
   EXPECT_EQ(cells_beside_reference(attention(), {"f32", "64x512", "forward", "fused"},
                                    {"f32", "64x512", "forward", "separate"}),
             (Cells{{"GFLOP/s", "1500"}, {"times separate's", "6"}}));
-  EXPECT_EQ(
-      cells_beside_reference(memory_bound(), {"f32", "gelu", "frugal"}, {"f32", "gelu", "copy"}),
-      (Cells{{"GB/s", "1500"}, {"times a copy's", "6"}}));
+  EXPECT_EQ(cells_beside_reference(memory_bound(), {"f32", "gelu", "4096", "frugal"},
+                                   {"f32", "gelu", "4096", "copy"}),
+            (Cells{{"GB/s", "1500"}, {"times a copy's", "6"}}));
   EXPECT_EQ(
       cells_beside_reference(layer(), {"f32", "layer"}, {"f32", layer().axes[1].values.back()}),
       (Cells{{"GFLOP/s", "1500"}, {"times the fastest product's", "6"}}));
@@ -300,7 +301,7 @@ TEST(BenchmarkNumbers, ATimelinesSteadyPartIsBetweenTheFillAndTheDrain) {
 Record observed(const Benchmark& benchmark, const std::string& id, const std::string& on,
                 bool timed = false) {
   const auto target = make_target({.on = on, .threads = benchmark.name[0] == 'p' ? 2 : 1});
-  for (const Case& c : cases_of(benchmark, "", id)) {
+  for (const Case& c : cases_of(benchmark, benchmark.places.size() > 1 ? on : "", id)) {
     if (c.id != id) continue;
     const auto run = std::get<workload::Benchmark>(c.workload).make(*target);
     Record record;
@@ -322,6 +323,9 @@ TEST(BenchmarkNumbers, WorkIsThatOfTheEquations) {
   EXPECT_EQ(work_of(gemm(), "f32/mlp-down/input-gradient/frugal"), 2.0 * 2048 * 4096 * 1024);
   EXPECT_EQ(work_of(gemm(), "f32/h1536/qkv/weight-gradient/oneDNN"), 2.0 * 4608 * 1536 * 2048);
   EXPECT_EQ(work_of(gemm(), "bf16/attention/context/frugal"), 2.0 * 32 * 1024 * 64 * 1024);
+  EXPECT_EQ(work_of(gemm(), "bf16/llama3-8b/mlp-down/8192x14336x4096/input-gradient/frugal",
+                    "virtual:h100-dgx"),
+            2.0 * 8192 * 14336 * 4096);
   const double pairs = 16.0 * 2048 * 2049 / 2;
   EXPECT_EQ(work_of(attention(), "f32/16x2048/forward/fused"), 2 * 2 * 64 * pairs);
   EXPECT_EQ(work_of(attention(), "f32/16x2048/backward/fused"), 4 * 2 * 64 * pairs);
@@ -356,15 +360,23 @@ TEST(BenchmarkNumbers, TimesAreOfAllThatTheySay) {
   EXPECT_LT(messages.samples("time").at(0) * 2 * 32, messages.losses.at(0));
 }
 
-/// 512 MiB, at 1024 elements of a row one row more.
+/// 512 MiB, at 4096 elements of a row one row more; a softmax's loss of 50304 as its gradient
+/// reads and writes them, with each row's label and two numbers beside.
 TEST(BenchmarkNumbers, MemoryBoundOperationsMoveWhatACopyDoes) {
   const std::string machine = "virtual:h100-dgx";
-  EXPECT_EQ(work_of(memory_bound(), "f32/gelu/copy", machine), 512 * mib);
-  EXPECT_EQ(work_of(memory_bound(), "f32/gelu/frugal", machine), (65536 + 1) * 1024.0 * (4 + 4));
-  EXPECT_EQ(work_of(memory_bound(), "bf16/gelu-backward/frugal", machine),
-            (87381 + 1) * 1024.0 * (2 + 2 + 2));
+  EXPECT_EQ(work_of(memory_bound(), "f32/gelu/4096/copy", machine), 512 * mib);
+  EXPECT_EQ(work_of(memory_bound(), "f32/gelu/4096/frugal", machine),
+            (16384 + 1) * 4096.0 * (4 + 4));
+  EXPECT_EQ(work_of(memory_bound(), "bf16/gelu-backward/4096/frugal", machine),
+            (21845 + 1) * 4096.0 * (2 + 2 + 2));
+  for (const double width : {50304., 128256.}) {
+    const double work = work_of(
+        memory_bound(), fmt::format("bf16/cross-entropy/at-once/{:.0f}/frugal", width), machine);
+    EXPECT_GE(work, 512 * mib);
+    EXPECT_LE(work, 512 * mib + 3 * width * (2 + 2));
+  }
   const double copied =
-      observed(memory_bound(), "f32/gelu/copy", machine, true).samples("time").at(0);
+      observed(memory_bound(), "f32/gelu/4096/copy", machine, true).samples("time").at(0);
   const Machine h100 = make_target({.on = machine})->machine().value();
   EXPECT_NEAR(copied * h100.memory_bandwidth * h100.memory_fraction / (512 * mib), 1, 0.01);
 }
