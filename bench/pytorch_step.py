@@ -1,25 +1,31 @@
 #!/usr/bin/env python3
 """The training step of a GPT-2 or a Llama in PyTorch, to hold `frugal measure` against: the same model,
-float32 or bf16 products with float32 master weights (autocast), gradients clipped by their global norm,
-fused AdamW. Of several ways to say the same in PyTorch it has the fastest.
+float32 or bf16 products with float32 master weights, gradients clipped by their global norm, fused AdamW. Of
+several ways to say the same in PyTorch it has the fastest.
 
 Reads a line of JSON first, then lines such as "eager 10" or "compiled 10": takes so many steps and answers
-each with a line of JSON. "eager 0" answers with the loss alone, before any step, and "tensors 0" with that of
-the file. "products 2" computes each of the products twice, after once that does not count. The first line has
+each with a line of JSON, which has "failed" where it cannot. "reduce-overhead 10" and "max-autotune 10" are
+compiled as torch.compile's modes of these names. "eager 0" answers with the loss alone, before any step, and
+"tensors 0" with that of the file. "products 2" computes each of the products twice, after once that does not
+count. The first line has
   on             cpu or cuda
   threads        of the cpu
   configuration  of a record of `frugal measure`
+  weights        "" for float32 below autocast, "bf16" for bf16 with float32 masters, "bf16-alone"
+                 for bf16 that AdamW changes itself, in the backward pass
   tensors        what --save-tensors wrote: weights, tokens and labels; drawn where it is missing
   products       those of a step, as frugal operations says
 bench/compare_steps.py lets it and frugal take turns."""
 
 import contextlib
 import ctypes
+import functools
 import json
 import pathlib
 import sys
 import time
 
+import pytorch_optimizers
 import pytorch_products
 import torch
 import torch.nn.functional as F
@@ -127,13 +133,13 @@ class Model(nn.Module):
         logits = F.linear(self.norm(x), (self.tokens if self.head is None else self.head).weight)
         return F.cross_entropy(logits.view(-1, self.shape.v).float(), labels.view(-1))
 
-    def compiled(self):
+    def compiled(self, **mode):
         """A function of the same weights. Of many layers each is compiled by itself, which takes as long
         for 48 of them as for one; a whole unrolled model takes minutes."""
         if self.shape.layers <= 4:
-            return torch.compile(self)
-        layers = [torch.compile(layer) for layer in self.layers]
-        loss = torch.compile(self.loss)
+            return torch.compile(self, **mode)
+        layers = [torch.compile(layer, **mode) for layer in self.layers]
+        loss = torch.compile(self.loss, **mode)
         return lambda *inputs: self.run(layers, loss, *inputs)
 
     def forward(self, *inputs):
@@ -202,7 +208,7 @@ def ours(tensors, c):
 
 
 class Steps:
-    """Steps of one model, eager or compiled, with the same weights and optimizer."""
+    """Steps of one model in several ways, with the same weights and optimizer."""
 
     def __init__(self, task):
         c, self.on = Shape(task["configuration"]), task["on"]
@@ -211,19 +217,30 @@ class Steps:
             torch.set_num_threads(task["threads"])
         else:
             torch.set_float32_matmul_precision("high")
+        weights = task.get("weights", "")
         self.bf16 = task["configuration"]["type"] == "bf16"
-        self.model = Model(c)
+        self.autocast = self.bf16 and not weights
         tensors = read_tensors(task["tensors"]) if task.get("tensors") else None
-        if tensors:
-            self.model.load_state_dict(ours(tensors, c))
-            self.loss_of_tensors = tensors["loss"].item()
-        self.model.to(self.on)
+        self.model = self.made(c, tensors, torch.bfloat16 if weights else torch.float32)
         self.inputs = self.inputs_of(c, tensors)
-        self.runs = {"eager": self.model, "compiled": self.model.compiled()}
         self.warm = set()
         self.warm_up = 1 if self.on == "cpu" else 4  # steps; the first compiles
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.95),
-                                           weight_decay=0, fused=True)
+        self.optimizer = pytorch_optimizers.OF_WEIGHTS[weights](
+            self.model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0, fused=True)
+
+    def made(self, c, tensors, dtype):
+        """The model on its device."""
+        model = Model(c)
+        if tensors:
+            model.load_state_dict(ours(tensors, c))
+            self.loss_of_tensors = tensors["loss"].item()
+        return model.to(self.on, dtype)
+
+    @functools.cached_property
+    def runs(self):
+        """Functions of the inputs that give the loss; they compile when they are called."""
+        return {"eager": self.model, "compiled": self.model.compiled(),
+                **{mode: self.model.compiled(mode=mode) for mode in ("reduce-overhead", "max-autotune")}}
 
     def inputs_of(self, c, tensors):
         if tensors:
@@ -234,7 +251,7 @@ class Steps:
         return (ids.to(self.on), labels.to(self.on), tuple(x.to(self.on) for x in turns), mask.to(self.on))
 
     def narrow(self):
-        return torch.autocast(self.on, dtype=torch.bfloat16) if self.bf16 else contextlib.nullcontext()
+        return torch.autocast(self.on, dtype=torch.bfloat16) if self.autocast else contextlib.nullcontext()
 
     def loss(self, kind):
         if kind == "tensors":
@@ -244,10 +261,10 @@ class Steps:
 
     def step(self, kind):
         self.optimizer.zero_grad(set_to_none=True)
+        torch.compiler.cudagraph_mark_step_begin()
         with self.narrow():
             loss = self.runs[kind](*self.inputs)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         return loss.item()
 
@@ -265,6 +282,8 @@ class Steps:
         at_rest = self.begin_peak()
         self.step(kind)
         result = {"seconds": [], "peak_bytes": self.peak(at_rest)}
+        if self.on == "cuda":
+            result["reserved_bytes"] = torch.cuda.max_memory_reserved()
         for _ in range(count):
             self.synchronize()
             start = time.perf_counter()
@@ -276,7 +295,8 @@ class Steps:
     def held(self):
         """Bytes of weights, optimizer state and inputs: what lives between steps."""
         states = [x for state in self.optimizer.state.values() for x in state.values() if torch.is_tensor(x)]
-        return sum(x.numel() * x.element_size() for x in [*self.model.parameters(), *states])
+        held = [*self.model.parameters(), *states, *self.optimizer.held()]
+        return sum(x.numel() * x.element_size() for x in held)
 
     def begin_peak(self):
         """Resident bytes of the process, from which its peak begins anew."""
@@ -313,19 +333,30 @@ def versions(on):
             "capability": torch.backends.cpu.get_cpu_capability()}
 
 
-def main():
+def answer(steps, kind, count, products):
+    """What a line asks for; a side that fails leaves the others as they were."""
+    if kind == "products":
+        return {"products": [pytorch_products.timed(each, count) for each in products]}
+    if not count:
+        return {"loss": steps.loss(kind)}
+    try:
+        return steps.take(kind, count)
+    except Exception as error:  # whatever a compiler may throw
+        steps.optimizer.zero_grad(set_to_none=True)
+        return {"failed": f"{type(error).__name__}: {error}".splitlines()[0]}
+
+
+def serve(kind_of_steps, **more_versions):
+    """Answers the lines of stdin, by steps of this kind."""
     task = json.loads(sys.stdin.readline())
     if task["on"] == "cuda" and not torch.cuda.is_available():
         sys.exit("pytorch_step.py: PyTorch sees no GPU")
-    steps = Steps(task)
+    steps = kind_of_steps(task)
     for line in sys.stdin:  # "eager 10"
         kind, count = line.split()
-        if kind == "products":
-            result = {"products": [pytorch_products.timed(each, int(count)) for each in task["products"]]}
-        else:
-            result = steps.take(kind, int(count)) if int(count) else {"loss": steps.loss(kind)}
-        print(json.dumps(result | versions(task["on"])), flush=True)
+        said = answer(steps, kind, int(count), task["products"])
+        print(json.dumps(said | versions(task["on"]) | more_versions), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    serve(Steps)

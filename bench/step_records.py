@@ -3,7 +3,11 @@
 A row (a model, a type, …) has a record of each side: `step_time`, and what memory the side took. Its turns follow one
 another, so all have the same `rounds`; a turn is as many samples of `step_time` as the option `steps` says. Records
 with an option `operation` are of one operation of frugal's step, or of the same product by PyTorch. Those without a
-model are of the machine, and hold for the rows after them. step_results.py says what they mean together."""
+model are of the machine, and hold for the rows after them. step_results.py says what they mean together.
+
+`weights` is what PyTorch's are: float32 below autocast, "bf16" beside float32 masters, or "bf16-alone". `against` is
+whose model it trains, where that is no model of ours. `turns` that are "sustained" last seconds and leave their
+beginning out."""
 
 import datetime
 import json
@@ -12,6 +16,7 @@ import statistics
 
 ARTIFACT = "bench/steps"
 KEYS = ("model", "type", "attention", "dropout", "micro_batch", "flags")  # options that are a row
+MORE_KEYS = ("weights", "against", "modes", "turns")  # others, which a record leaves out where they are as usual
 SIDES = ("eager", "compiled")
 
 
@@ -69,22 +74,24 @@ def of_machine(resident, peak, command):
 class Measured:
     """The records of one row, which grow turn by turn."""
 
-    def __init__(self, row, options, **shared):
+    def __init__(self, row, options, sides=SIDES, **shared):
         # A file without its folder, because no result names a machine's paths.
         self.row = row | {"model": pathlib.PurePath(row["model"]).name, "dropout": f"{row['dropout']:g}"}
+        self.sides = sides
         self.options = {key: self.row[key] for key in KEYS} | options
+        self.options |= {key: self.row[key] for key in MORE_KEYS if self.row.get(key)}
         self.shared, self.records, self.about = {"started": now()} | shared, {}, None
 
     def begin(self, about):
         """With the first record of frugal's. A side that will fail has a record from then on, too."""
         self.about = about
-        for side in ("frugal", *SIDES):
+        for side in ("frugal", *self.sides):
             self.record(by=side, configuration=about["configuration"])
         self.record(by="frugal").update({key: about[key] for key in ("program", "command")})
 
     def record(self, *words, by, **more):
         """The one of a side, or of an operation: `words` are its form and its size."""
-        case = "/".join([*(str(self.row[key]) for key in KEYS if self.row[key] != ""), *words, by])
+        case = "/".join([*(str(self.row[key]) for key in (*KEYS, *MORE_KEYS) if self.row.get(key, "") != ""), *words, by])
         if case not in self.records:
             options = self.options | {"by": by} | dict(zip(("operation", "size"), words))
             self.records[case] = new(self.about, case, options, **(self.shared | more))
@@ -115,11 +122,17 @@ class Measured:
             for name, key, unit in (("count", "count", "1"), ("work", "flops", "FLOP"), ("bytes", "bytes", "bytes")):
                 count(ours, name, unit, each[key])
 
-    def pytorch(self, side, seconds, peak_bytes, **versions):
+    def pytorch(self, side, seconds, peak_bytes, reserved_bytes=None, **versions):
         theirs = self.record(by=side)
         add(theirs, "step_time", "s", *seconds)
         add(theirs, "peak_memory", "bytes", peak_bytes)
+        if reserved_bytes is not None:
+            add(theirs, "reserved_memory", "bytes", reserved_bytes)
         theirs["options"] |= texts(versions)
+
+    def failed(self, side, reason):
+        """A side that cannot, while the others go on."""
+        self.record(by=side).update(status="failed", reason=reason)
 
     def products(self, products, **versions):
         for each in products:

@@ -7,7 +7,7 @@ import pathlib
 import random
 import statistics
 
-from step_records import ARTIFACT, KEYS, SIDES
+from step_records import ARTIFACT, KEYS, MORE_KEYS
 
 TOLERANCES = {"f32": 1e-5, "bf16": 1e-4}  # of the first loss, as a share of it
 
@@ -32,7 +32,7 @@ def rows(records):
         if "model" not in options:
             machine = machine | {record["case"]: record}
             continue
-        key = (record["on"], *(options[key] for key in KEYS))
+        key = (record["on"], *(options[key] for key in KEYS), *(options.get(key, "") for key in MORE_KEYS))
         found.setdefault((key, record["rounds"]), Row(machine)).add(record)
     return list({key: row for (key, _), row in found.items() if row.whole}.values())
 
@@ -57,6 +57,12 @@ class Row:
         of_row = self.operations[options["operation"], options["size"]] if "operation" in options else self.sides
         of_row[options["by"]] = record
 
+    @property
+    def rivals(self):
+        """Those that frugal is held against; not one that could not take a step."""
+        return [side for side, record in self.sides.items() if side != "frugal"
+                and (record["status"] != "failed" or samples(record, "step_time"))]
+
     def seconds(self, side):
         """The samples of each turn."""
         record = self.sides.get(side)
@@ -65,7 +71,7 @@ class Row:
     @property
     def whole(self):
         """How many rounds are whole."""
-        return min(len(self.seconds(side)) for side in ("frugal", *SIDES))
+        return min(len(self.seconds(side)) for side in ("frugal", *self.rivals)) if self.rivals else 0
 
 
 def ratio(ours, theirs, draws=2000):
@@ -86,25 +92,46 @@ def results(records):
 
 def result(row):
     """What was not recorded is left out."""
-    ours, seconds = row.sides["frugal"], {side: row.seconds(side)[:row.whole] for side in ("frugal", *SIDES)}
+    ours, seconds = row.sides["frugal"], {side: row.seconds(side)[:row.whole] for side in ("frugal", *row.rivals)}
     said = {"on": ours["on"], **{key: ours["options"][key] for key in KEYS}, "rounds": row.whole,
             "dropout": float(ours["options"]["dropout"]), "micro_batch": int(ours["options"]["micro_batch"]),
             "medians": {side: statistics.median(x for turn in taken for x in turn) for side, taken in seconds.items()},
-            "time_over": {side: ratio(seconds["frugal"], seconds[side]) for side in SIDES},
+            "time_over": {side: ratio(seconds["frugal"], seconds[side]) for side in row.rivals},
             "memory": memory(row), "least": least(row)}
+    said |= {key: ours["options"][key] for key in MORE_KEYS if key in ours["options"]}
+    said |= two_cudnns(row)
     own = said["memory"].get("frugal", said["memory"].get("ledger"))
-    said["memory_over"] = {side: own / said["memory"][side] for side in SIDES if side in said["memory"]}
+    said["memory_over"] = {side: own / said["memory"][side] for side in row.rivals if side in said["memory"]}
     if all(row.sides[side]["losses"] for side in seconds):
         said["losses"] = {side: row.sides[side]["losses"][0] for side in seconds}
         said["same_loss"] = all(abs(said["losses"][side] / said["losses"]["frugal"] - 1) <= TOLERANCES[said["type"]]
-                                for side in SIDES)
+                                for side in row.rivals)
     return said | own_products(row, seconds, said["least"])
+
+
+def version_numbers(version):
+    """(9, 19, 0) of "9.19.0", and of 91900 as PyTorch says it."""
+    if "." in version:
+        return tuple(int(number) for number in version.split("."))
+    return (int(version) // 10000, int(version) // 100 % 100, int(version) % 100)
+
+
+def two_cudnns(row):
+    """The versions of both sides where they are not the same: what is compared is two of these, too."""
+    libraries = row.sides["frugal"]["environment"].get("libraries") or {}
+    found = {"frugal": libraries.get("cuDNN")} | {side: row.sides[side]["options"].get("cudnn") for side in row.rivals}
+    numbers = {side: version_numbers(version) for side, version in found.items() if version}
+    if len(set(numbers.values())) < 2:
+        return {}
+    return {"two_cudnns": {side: ".".join(map(str, each)) for side, each in numbers.items()}}
 
 
 def memory(row):
     """Bytes of each side; of frugal what its ledger and its state have, too."""
     ours = row.sides["frugal"]
-    held = {side: statistics.median(found) for side in SIDES if (found := samples(row.sides[side], "peak_memory"))}
+    held = {side: statistics.median(found) for side in row.rivals if (found := samples(row.sides[side], "peak_memory"))}
+    held |= {f"{side}, reserved": statistics.median(found) for side in row.rivals
+             if (found := samples(row.sides[side], "reserved_memory"))}
     held |= {name: found[0] for name in ("ledger", "state") if (found := samples(ours, f"{name}_memory"))}
     if "machine/program" in row.machine:
         (program,) = samples(row.machine["machine/program"], "resident_memory")
@@ -159,5 +186,5 @@ def own_products(row, seconds, needed):
                   for count, _, timed in products)
     return {"least": needed | {"products": attention + fastest},
             "products": {"usual": statistics.median(x for (x,) in all_usual),
-                         "over": {side: ratio(all_usual, seconds[side]) for side in SIDES},
+                         "over": {side: ratio(all_usual, seconds[side]) for side in row.rivals},
                          "share": statistics.median(share(i) for i in range(row.whole))}}

@@ -3,12 +3,14 @@ sets FRUGAL (the program) and FRUGAL_SOURCE_DIR."""
 
 import io
 import json
+import math
 import os
 import pathlib
 import sys
 import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
+from unittest import mock
 
 SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(SOURCE / "bench"))
@@ -37,7 +39,11 @@ for line in sys.stdin:
         assert len(task["products"]) > 10, task
         print(json.dumps({"products": [each | {"seconds": [50.0] * int(count)} for each in task["products"]]}), flush=True)
         continue
-    answer = {"seconds": [{"eager": 200.0, "compiled": 100.0}.get(kind)] * int(count), "peak_bytes": 1e12}
+    if kind in CANNOT:
+        print(json.dumps({"failed": "no graph of this", "torch": "3"}), flush=True)
+        continue
+    begin = {"eager": 200.0}.get(kind, 100.0)
+    answer = {"seconds": [begin + RISING * step for step in range(int(count))], "peak_bytes": 1e12}
     if count == "0":
         answer = {"loss": loss() * (WRONG if kind == "compiled" else 1)}
     print(json.dumps(answer), flush=True)
@@ -55,9 +61,10 @@ class Running(unittest.TestCase):
         self.addCleanup(setattr, compare_steps, "machine_of", self.machine_of)
         compare_steps.machine_of = lambda *_: machine()
 
-    def run_beside(self, *words, failing="nobody", wrong=1.0, out=None):
+    def run_beside(self, *words, failing="nobody", wrong=1.0, out=None, cannot=(), rising=0):
         compare_steps.OPPONENT = self.folder / "opponent.py"
-        compare_steps.OPPONENT.write_text(f"FAILING, WRONG = {failing!r}, {wrong!r}\n" + OPPONENT)
+        settings = f"FAILING, WRONG, CANNOT, RISING = {failing!r}, {wrong!r}, {cannot!r}, {rising!r}\n"
+        compare_steps.OPPONENT.write_text(settings + OPPONENT)
         arguments = compare_steps.parse([os.environ["FRUGAL"], "--on", "cpu", "--model", "gpt-tiny", "--attention",
                                          "fused", "--threads", "1", "--rounds", "2", "--micro-batch", "2", *words])
         out, errors = out or io.StringIO(), io.StringIO()
@@ -103,6 +110,101 @@ class Running(unittest.TestCase):
         self.assertEqual([plain["flags"], in_parts["flags"]], ["", "--mlp-chunks 4"])
         self.assertLess(in_parts["memory"]["ledger"], plain["memory"]["ledger"])
         self.assertIn("gpt-tiny --mlp-chunks 4 f32", said)
+
+    def turns_of(self, *words, **options):
+        """Which side took each turn, of frugal's those of its steps."""
+        take, steps, turns = compare_steps.PyTorch.take, compare_steps.frugal_steps, []
+
+        def noted_take(pytorch, side, count):
+            turns.append((side, count))
+            return take(pytorch, side, count)
+
+        def noted_steps(program, row, threads, count, *more):
+            turns.append(("frugal", count))
+            return steps(program, row, threads, count, *more)
+        for owner, name, noted, before in ((compare_steps.PyTorch, "take", noted_take, take),
+                                           (compare_steps, "frugal_steps", noted_steps, steps)):
+            self.addCleanup(setattr, owner, name, before)
+            setattr(owner, name, noted)
+        return self.run_beside("--type", "f32", "--dropout", "0.1", *words, **options), turns
+
+    def test_turns_are_in_an_order_that_is_drawn(self):
+        """Behind the first round, which frugal begins: it says what PyTorch is asked for."""
+        for seed in ("a", "b"):
+            (status, lines, said), turns = self.turns_of("--rounds", "4", "--seed", seed)
+            self.assertEqual(status, 0, said)
+            self.assertIn(f"--seed {seed}", said)
+            sides = [side for side, count in turns if side != "products" and count]
+            rounds = [sides[i:i + 3] for i in range(0, len(sides), 3)]
+            self.assertEqual(rounds[0], ["frugal", "eager", "compiled"])
+            self.assertEqual(len(rounds), 4)
+            for each in rounds:
+                self.assertEqual(set(each), {"frugal", "eager", "compiled"})
+            self.assertEqual(rounds[1:], [compare_steps.drawn_order(["frugal", "eager", "compiled"], seed, number)
+                                          for number in (1, 2, 3)])
+            self.assertEqual({line["options"]["seed"] for line in lines if "model" in line["options"]}, {seed})
+        orders = {tuple(compare_steps.drawn_order("xyz", "a", number)) for number in range(60)}
+        self.assertEqual(len(orders), 6)
+
+    def test_sustained_turns_leave_their_beginning_out(self):
+        """Steps of 200 s, 201, …: one of them is longer than what is left out, and than what counts."""
+        (status, lines, said), turns = self.turns_of("--sustained", "0.05", "--left-out", "0.02", rising=1)
+        self.assertEqual(status, 0, said)
+        short, sustained = step_results.results(lines)
+        self.assertEqual([short.get("turns"), sustained["turns"]], [None, "sustained"])
+        self.assertEqual(short["medians"]["eager"], 200.5)
+        sides = {line["options"]["by"]: line for line in lines
+                 if line["options"].get("turns") == "sustained" and "operation" not in line["options"]}
+        self.assertEqual(sides["eager"]["metrics"]["step_time"]["samples"], [201, 201])
+        self.assertEqual(sides["eager"]["options"]["steps"], "1")
+        counted = int(sides["frugal"]["options"]["steps"])
+        self.assertEqual(len(sides["frugal"]["metrics"]["step_time"]["samples"]), 2 * counted)
+        step = short["medians"]["frugal"]
+        self.assertEqual(counted, math.ceil(0.03 / step))
+        self.assertEqual([count for side, count in turns if side == "frugal"][-2:], 2 * [math.ceil(0.02 / step) + counted])
+        self.assertIn("gpt-tiny sustained", said)
+
+    def test_a_side_that_cannot_leaves_the_others(self):
+        words = [word for mode in ("eager", "reduce-overhead") for word in ("--mode", mode)]
+        (status, lines, said), _ = self.turns_of(*words, "--sustained", "0.05", "--left-out", "0.02",
+                                                 cannot=("reduce-overhead",))
+        self.assertEqual(status, 0, said)
+        self.assertIn("reduce-overhead: no graph of this", said)
+        for result in step_results.results(lines):
+            self.assertEqual((list(result["time_over"]), result["rounds"]), (["eager"], 2))
+        failed = {line["options"]["by"]: line["reason"] for line in lines if line["status"] == "failed"}
+        self.assertEqual(failed, {"reduce-overhead": "no graph of this"})
+
+    def test_bad_arguments(self):
+        for words, says in ((["--mode", "fast"], "--mode fast: there are eager, compiled, reduce-overhead, max-autotune"),
+                            (["--against", "transformers", "--mode", "max-autotune"], "checkpointed"),
+                            (["--sustained", "0.5"], "nothing is left of it without --left-out 0.5"),
+                            (["--weights", "bf16", "--type", "f32"], "--weights bf16 is of steps in bf16"),
+                            (["--weights", "bf16", "--on", "cpu"], "give --type bf16 alone")):
+            errors = io.StringIO()
+            with redirect_stderr(errors), self.assertRaises(SystemExit) as ended:
+                compare_steps.parse(["frugal", "--model", "m", *words])
+            self.assertEqual(ended.exception.code, 2)
+            self.assertIn(says, errors.getvalue())
+
+    def test_a_record_names_the_command(self):
+        """Without what is as usual."""
+        row = {"on": "cuda", "model": "m", "dropout": 0.0, "weights": "bf16", "against": "", "turns": "", "modes": "eager,compiled"}
+        self.assertEqual(compare_steps.command_of(row | {"left_out": 0.5}),
+                         "bench/compare_steps.py frugal --on=cuda --model=m --dropout=0.0 --weights=bf16 --left-out=0.5 "
+                         "--mode=eager --mode=compiled")
+
+    def test_pytorchs_cudnn_is_found_first(self):
+        library = self.folder / "nvidia/cudnn/lib/libcudnn.so.9"
+        library.parent.mkdir(parents=True)
+        library.touch()
+        spec = mock.Mock(submodule_search_locations=[str(self.folder / "nvidia")])
+        for before, after in (({}, str(library.parent)), ({"LD_LIBRARY_PATH": "/a"}, f"{library.parent}:/a")):
+            with mock.patch("importlib.util.find_spec", return_value=spec), mock.patch.dict(os.environ, before, clear=True):
+                self.assertTrue(compare_steps.use_pytorchs_cudnn())
+                self.assertEqual(os.environ["LD_LIBRARY_PATH"], after)
+        with mock.patch("importlib.util.find_spec", return_value=None):
+            self.assertFalse(compare_steps.use_pytorchs_cudnn())
 
     def test_other_losses_fail(self):
         status, lines, said = self.run_beside("--type", "f32", "--dropout", "0", wrong=1.01)

@@ -123,6 +123,30 @@ class Reading(unittest.TestCase):
         self.assertTrue(at_most[0] < 0.02 and 0.03 < at_most[1] < 0.05)
         self.assertEqual(step_results.ratio([[float(i)] for i in range(1, 18)], [[1.0]] * 17), {"value": 9.0, "interval": [5.0, 13.0]})
 
+    def test_a_side_without_a_step_is_no_rival_where_it_failed(self):
+        measured = row(times(2, 2), times(8, 8), {"step_time": [], "peak_memory": []})
+        measured.failed("compiled", "cannot")
+        (result,) = records(machine(), measured)
+        self.assertEqual((list(result["time_over"]), result["memory_over"]), (["eager"], {"eager": 0.6}))
+
+    def test_libraries_of_two_versions_are_named(self):
+        """PyTorch says 91900 of 9.19.0."""
+        for ours, theirs, named in (("9.19.0", 91900, None), ("9.14.0", 91900, {"frugal": "9.14.0", "eager": "9.19.0"}),
+                                    (None, 91900, None)):
+            measured = row(times(1, 1), times(1, 1), times(1, 1))
+            measured.record(by="frugal")["environment"] = {"libraries": {"cuDNN": ours} if ours else {}}
+            measured.pytorch("eager", [], 1000, cudnn=theirs)
+            (result,) = records(machine(), measured)
+            self.assertEqual(result.get("two_cudnns"), named)
+
+    def test_rows_against_others_are_rows_of_their_own(self):
+        rows = [row(times(1, 1), times(2, 2), times(4, 4), **more) for more in
+                ({}, {"weights": "bf16"}, {"turns": "sustained"}, {"against": "transformers"})]
+        found = records(machine(), *rows)
+        self.assertEqual(len(found), 4)
+        self.assertEqual([sorted({"weights", "turns", "against"} & set(result)) for result in found],
+                         [[], ["weights"], ["turns"], ["against"]])
+
     def test_nothing_before_a_round_is_whole(self):
         self.assertEqual(records(machine(), row(times(1, 1), times(1, 1), {"step_time": [], "peak_memory": []})), [])
 
