@@ -7,17 +7,23 @@
 #   smoke              in a minute whether anything longer is worth beginning
 #   correctness
 #     sanitizer.csv    compute-sanitizer's four tools over the operation tests, row by row
-#   speed
-#     peak.json          GEMM rates, copy bandwidth, launch overhead: frugal peak
+#   speed              about 80 s
+#     peak.json          GEMM rates, those of gradients among them, copy bandwidth, launch overhead: frugal peak
 #     records.jsonl      every memory-bound operation against a copy, by turns: frugal bench memory-bound
-#     steps.jsonl        GPT-2 steps against PyTorch, eager and compiled, by turns
+#     steps.jsonl        products of layers against torch.mm, by turns
+#   profile            about 25 s
+#     profile.jsonl      every operation of steps of four models, by events: frugal operations
+#   rivals             about 190 s
+#     steps.jsonl        GPT-2 steps against PyTorch, eager, compiled and with CUDA graphs, by turns, short and of 2 s
+#   long-rivals        about 220 s
+#     steps.jsonl        the same against bf16 weights and against max-autotune; Llama-3 8B against transformers
 #   papers
 #     records.jsonl      in the same file training steps, one of 60,000 tokens among them; tables and figures at full size
-#     reproduction.json  these as cells and claims; frugal report OUT --format json makes it from records.jsonl
 # and of every group summary.txt, a line for each part, log.txt, all that the parts said, and clocks.csv, the
 # GPU's clocks, power and temperature.
-# bench/gpu.sh --predict MACHINE BUILD OUT needs no GPU: speed and papers on the virtual machine of that name.
-# bench/gpu/check_predictions.py holds what was measured against that.
+# frugal report OUT --format json makes cells and claims of records.jsonl.
+# bench/gpu.sh --predict MACHINE BUILD OUT needs no GPU: all that measures, on the virtual machine of that name.
+# bench/gpu/check_predictions.py holds what was measured against that, and bench/gpu/profile_tables.py step by step.
 # The GPU is checked first. Where that fails, nothing else is run, and the exit status is 3. Parts go on after
 # one that failed; the exit status is 1 then. What a part finished is on the disk, whenever it is stopped.
 exec python3 -B "$(dirname "${BASH_SOURCE[0]}")/gpu/run.py" "$@"

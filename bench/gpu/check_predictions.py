@@ -23,9 +23,11 @@ import sys
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-import clock_table  # noqa: E402
-import step_results  # noqa: E402  (the path comes first)
+import clock_table  # noqa: E402  (the path comes first)
+import profile_tables  # noqa: E402
+import step_tables  # noqa: E402
 import technique_tables  # noqa: E402
+import torch_products  # noqa: E402
 
 WITHIN = 0.10
 EXACT = ("bytes", "FLOPs", "FLOP")
@@ -94,18 +96,10 @@ def numbers_of_record(record):
 
 def numbers_of_peak(peak):
     numbers = {f"gemm {g['type']} {g['m']} x {g['n']} x {g['k']}": (g["flops_per_second"], "FLOP/s") for g in peak["gemm"]}
+    for each in peak.get("linear", []):
+        label = f"{each['product']} {each['type']} {each['m']} x {each['n']} x {each['k']}"
+        numbers[label] = (each["flops_per_second"], "FLOP/s")
     numbers["copy"] = (peak["copy"]["bytes_per_second"], "bytes/s")
-    return numbers
-
-
-def numbers_of_steps(records):
-    """Of those of bench/compare_steps.py, which say something together."""
-    numbers = {}
-    for row in step_results.results(records):
-        label = f"step of {row['model']}, b {row['micro_batch']}"
-        numbers[f"{label}: frugal"] = (row["medians"]["frugal"], "s")
-        for side, over in row["time_over"].items():
-            numbers[f"{label}: times as fast as PyTorch, {side}"] = (1 / over["value"], "1")
     return numbers
 
 
@@ -119,7 +113,8 @@ def numbers_of_copies(records):
     pairs, numbers = {}, {}
     for record in records:
         options = record["options"]
-        pairs.setdefault(f"{options['operation']}/{options['type']}", {})[options["by"]] = record
+        what = "/".join(options[key] for key in ("operation", "width", "type") if key in options)
+        pairs.setdefault(what, {})[options["by"]] = record
     for what, by in pairs.items():
         if len(by) < 2 or by["frugal"]["rounds"] != by["copy"]["rounds"]:
             continue
@@ -143,8 +138,9 @@ def refuse_changed(folder):
 
 def numbers_of(folder):
     """{what: (value, unit)} of all files of a folder that have numbers."""
-    numbers = numbers_of_steps(lines_of(folder / "steps.jsonl"))
-    records = lines_of(folder / "records.jsonl")
+    beside_pytorch, records = lines_of(folder / "steps.jsonl"), lines_of(folder / "records.jsonl")
+    numbers = step_tables.numbers_of(beside_pytorch) | torch_products.numbers_of(beside_pytorch)
+    numbers |= profile_tables.numbers_of(lines_of(folder / "profile.jsonl"))
     for entries, of in (([record for record in records if not is_of_copy(record)], numbers_of_record),
                         (whole(folder / "peak.json"), numbers_of_peak)):
         for entry in entries:
@@ -230,6 +226,12 @@ FAMILIES = [(".*: (MFU|HFU|status)", None),
             ("step of .*", "how many times as fast as PyTorch these are"),
             ("measure .*", "steps of whole models"),
             ("gemm (f32|bf16) .*", "products, {0}"),
+            ("(forward|input-gradient|weight-gradient|first-weight-gradient) (f32|bf16) .*",
+             "products of linear layers, {0}, {1}"),
+            ("product .*: frugal", "the same beside torch.mm"),
+            ("product .*", "how many times as fast as torch.mm these are"),
+            ("profile of .*: (step|operations together)", "profiled steps: {0}"),
+            ("profile of ([^,]*), .*", "operations of a step of {0}"),
             ("copy", "a conversion of 1 GiB from float32 to float32"),
             ("bench/recompute .*: time", "a layer that recomputes"),
             ("bench/recompute .*: (kept|peak|work)", "its memory and FLOPs (a layer that recomputes)"),
@@ -269,20 +271,6 @@ def paired_times(predicted, measured):
             for what, (value, unit) in predicted.items() if unit == "s" and value > 0 and what in measured]
 
 
-def step_rows(folder):
-    """What was measured of each model beside PyTorch, by turns."""
-    def over(row, side):
-        low, high = row["time_over"][side]["interval"]
-        return f"{1 / row['time_over'][side]['value']:.2f} [{1 / high:.2f}, {1 / low:.2f}]"
-
-    for row in step_results.results(lines_of(folder / "steps.jsonl")):
-        times = row["medians"]
-        yield [f"{row['model']}, microbatch {row['micro_batch']}",
-               *(f"{1000 * times[side]:.1f}" for side in ("frugal", "eager", "compiled")),
-               over(row, "eager"), over(row, "compiled"),
-               *(f"{row['memory'][side] / 2**30:.2f}" for side in ("ledger", "eager", "compiled"))]
-
-
 def agreement(predicted, measured, what):
     return table(["what", "numbers", what, "median difference", "largest"], agreement_rows(predicted, measured))
 
@@ -302,7 +290,7 @@ def measured_tables(predicted, measured, folders):
             "sharded": table(["divided", "recomputed", "step predicted, s", "measured, s", "", "peak predicted, GiB",
                               "measured, GiB", "reserved, GiB"], technique_tables.sharded_rows(*records)),
             "steps": table(["step", "frugal, ms", "eager, ms", "compiled, ms", "times as fast as eager", "as compiled",
-                            "frugal, GiB", "eager, GiB", "compiled, GiB"], step_rows(folders[1]))}
+                            "frugal, GiB", "eager, GiB", "compiled, GiB"], step_tables.rows_of(lines_of(folders[1] / "steps.jsonl")))}
 
 
 def filled(page, name, text, file="the page"):

@@ -22,6 +22,12 @@ SHARDED = {"optimizer, recompute full": ["--shard", "optimizer", "--recompute", 
            "weights": ["--shard", "weights"],
            "weights, recompute norm+activation": ["--shard", "weights", "--recompute-modules", "norm+activation"],
            "weights, recompute full": ["--shard", "weights", "--recompute", "full"]}
+# Of a step, as bench/compare_steps.py asks for one.
+STEP = ["--type", "bf16", "--attention", "fused", "--dropout", "0", "--narrow-logits", "--overwrite-gradients"]
+PROFILED = {"gpt2-124m": ["--model", "gpt2-124m", "--micro-batch", "16"],
+            "gpt2-1.5b": ["--model", "gpt2-1.5b", "--micro-batch", "4"],
+            "a layer of llama3-8b": ["--model", "llama3-8b", "--layers", "1", "--micro-batch", "1"],
+            "a layer of 22B": ["--model", "22B", "--layers", "1", "--micro-batch", "4"]}
 SEEDS, EACH = range(1, 5), 100  # of tests of combinations
 
 
@@ -34,7 +40,8 @@ class Groups:
         self.on = f"virtual:{machine}" if machine else "cuda"
         self.frugal, self.tests, self.bench, self.out = build / "frugal", build / "tests/tests_cuda", bench, out
         self.all = {"smoke": self.smoke(), "correctness": self.correctness(), "combinations": self.combinations(),
-                    "speed": self.speed(), "papers": self.papers(), "techniques": self.techniques()}
+                    "speed": self.speed(), "profile": self.profile(), "rivals": self.rivals(),
+                    "long-rivals": self.long_rivals(), "papers": self.papers(), "techniques": self.techniques()}
 
     def check(self):
         """Whether there is a GPU that transfers and computes: a kernel of ours and a product of the library's."""
@@ -70,7 +77,7 @@ class Groups:
 
     def predicted(self):
         """The parts that measure, and keep what they measured."""
-        return [*self.speed(), *(part for part in self.papers() if part.name != "reproduction"), *self.techniques()]
+        return [*self.speed(), *self.profile(), *self.rivals(), *self.long_rivals(), *self.papers(), *self.techniques()]
 
     def techniques(self):
         # Ranks of one node: an H200's has the same links.
@@ -83,11 +90,32 @@ class Groups:
                   for kind, flags in SHARDED.items())]
 
     def speed(self):
+        """About 80 s on an H100."""
         against_copy = [self.frugal, "bench", "memory-bound", "--on", self.on, "--samples", "10", "--budget", "1",
                         "--out", self.out]
+        products = [sys.executable, "-B", self.bench / "gpu/torch_products.py", self.frugal, "--on", self.on, "--rounds", "2"]
         return [Part("peak", 60, [self.frugal, "peak", "--on", self.on, "--format", "json"], "peak.json", whole=True),
-                Part("memory-bound operations", 90, against_copy, resumes=True),
-                self.beside_pytorch("gpt2-124m", 16, 130), self.beside_pytorch("gpt2-1.5b", 4, 170)]
+                Part("memory-bound operations", 120, against_copy, resumes=True),
+                Part("products and torch.mm", 100, products, "steps.jsonl")]
+
+    def profile(self):
+        """Every operation of a step by events; about 25 s on an H100."""
+        return [Part(f"operations of {name}", 32, [self.frugal, "operations", "--on", self.on, *model, *STEP, "--steps", "10",
+                                                   "--format", "line"], "profile.jsonl")
+                for name, model in PROFILED.items()]
+
+    def rivals(self):
+        """Eager, compiled and with CUDA graphs, in short turns and in turns of 2 s; about 190 s on an H100."""
+        sustained = ["--sustained", "2", "--same-cudnn"]
+        return [self.beside_pytorch("gpt2-124m", 16, 180, *sustained), self.beside_pytorch("gpt2-1.5b", 4, 230, *sustained)]
+
+    def long_rivals(self):
+        """Others that take longer to compile or to make; about 220 s on an H100."""
+        whole = ["--against", "transformers", "--weights", "bf16-alone", "--rounds", "2", "--steps", "3",
+                 "--flags=--precision pure --step-in-backward --recompute full"]
+        return [self.beside_pytorch("gpt2-1.5b", 4, 140, "--weights", "bf16", *modes("compiled", "reduce-overhead")),
+                self.beside_pytorch("gpt2-124m", 16, 170, *modes("max-autotune")),
+                self.beside_pytorch("llama3-8b", 1, 140, *whole, *modes("checkpointed"))]
 
     def papers(self):
         steps = [self.measured(f"gpt2-124m, recompute {kind}", 25, "--model", "gpt2-124m", "--type", "bf16",
@@ -98,9 +126,7 @@ class Groups:
                               "--micro-batch", "8", "--dropout", "0", "--learning-rate", "0.002"),
                 self.reproduced("korthikanti2022", 110, 10),
                 self.measured("llama3-8b, 60,000 tokens", 60, *LONG),
-                self.reproduced("mst2024", 130, 5),
-                Part("reproduction", 15, [self.frugal, "report", self.out, "--format", "json"], "reproduction.json",
-                     whole=True)]
+                self.reproduced("mst2024", 130, 5)]
 
     def tested(self, name, seconds, tests, shows=FAILED):
         return Part(name, seconds, [self.tests, "--gtest_filter=" + ":".join(tests)], shows=shows)
@@ -120,7 +146,14 @@ class Groups:
             if self.machine else ["compare_steps.py", self.frugal]
         command = [sys.executable, "-B", self.bench / program[0], *program[1:], "--model", model, "--micro-batch",
                    str(micro_batch), *options]
-        return Part(f"{model} and PyTorch", seconds, command, "steps.jsonl")
+        name = "transformers" if "transformers" in options else "PyTorch"
+        more = [word for word in options if word in ("bf16", "max-autotune")]
+        return Part(", ".join([f"{model} and {name}", *more]), seconds, command, "steps.jsonl")
+
+
+def modes(*names):
+    """Of compare_steps.py."""
+    return [word for name in names for word in ("--mode", name)]
 
 
 def seconds_of(name, parts):

@@ -69,17 +69,45 @@ class Predicted(unittest.TestCase):
         self.assertEqual(predict_pytorch.seconds(kernels, 10, device), 10 + 8 / 2 + 2 * 0.125)
         device["launch_overhead"]["value"] = 5
         self.assertEqual(predict_pytorch.seconds(kernels, 10, device), 20)
+        self.assertEqual(predict_pytorch.seconds(kernels, 10, device, launches=False), 10 + 8 / 2 + 2 * 0.125)
+
+    def predicted(self, *sides):
+        """{side: bytes of its kernels} and whether the host launches them, of three layers and a head."""
+        forward, backward = OPERATIONS[:3], OPERATIONS[3:]
+        parts = [(3, forward, backward, {"g"}), (1, [OPERATIONS[1]], [OPERATIONS[1]], {"d"})]
+        launched = []
+
+        def seconds(kernels, products, _, launches):
+            launched.append(launches)
+            self.assertEqual(products, 5)
+            return sum(b for _, b in kernels)
+        with mock.patch.object(predict_pytorch, "update", lambda *_: [Operation("adam", {"p": 7}, {"p": 8}, 0)]), \
+                mock.patch.object(predict_pytorch, "parts", lambda *_: parts), \
+                mock.patch.object(predict_pytorch, "seconds", seconds):
+            return predict_pytorch.predicted(None, 5, {}, {}, sides), launched
 
     def test_a_step_is_its_layers_and_one_update(self):
-        forward, backward = OPERATIONS[:3], OPERATIONS[3:]
-        parts = [(3, forward, backward, {"g"}), (1, [], [OPERATIONS[1]], {"d"})]
-        seen = {}
-        with mock.patch.object(predict_pytorch, "update", lambda _: [Operation("adam", {"p": 7}, {"p": 8}, 0)]), \
-                mock.patch.object(predict_pytorch, "parts", lambda _: parts), \
-                mock.patch.object(predict_pytorch, "seconds", lambda kernels, products, _: seen.setdefault(sum(b for _, b in kernels), products)):
-            self.assertEqual(predict_pytorch.predicted(None, 5, {}), {"eager": 5, "compiled": 5})
-        # The backward pass reads f, which is written; d is not.
-        self.assertEqual(list(seen), [15 + 3 * (700 + 810 + 870 + 680) + 810, 15 + 3 * (700 + 860 + 680) + 810])
+        """Compiled, the backward pass reads f, which is written; d is not."""
+        bytes_of, launched = self.predicted("eager", "compiled")
+        self.assertEqual(bytes_of, {"eager": 15 + 3 * (700 + 810 + 870 + 680) + 2 * 810,
+                                    "compiled": 15 + 3 * (700 + 860 + 680) + 2 * 810})
+        self.assertEqual(launched, [True, True])
+
+    def test_graphs_are_launched_as_one(self):
+        bytes_of, launched = self.predicted("compiled", "reduce-overhead", "max-autotune")
+        self.assertEqual(len(set(bytes_of.values())), 1)
+        self.assertEqual(launched, [True, False, False])
+
+    def test_what_is_checkpointed_is_computed_once_more(self):
+        """Of each layer its forward pass, and not of the head."""
+        bytes_of, _ = self.predicted("eager", "checkpointed", "compiled", "checkpointed-compiled")
+        self.assertEqual(bytes_of["checkpointed"] - bytes_of["eager"], 3 * (700 + 810 + 870))
+        self.assertEqual(bytes_of["checkpointed-compiled"] - bytes_of["compiled"], 3 * (700 + 860))
+
+    def test_what_frugal_says_is_said(self):
+        with self.assertRaises(SystemExit) as ended:
+            predict_pytorch.said_by([os.environ["FRUGAL"], "measure", "--model", "no-such-model"])
+        self.assertIn("no-such-model", str(ended.exception))
 
 
 class Compared(unittest.TestCase):

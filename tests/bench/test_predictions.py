@@ -119,11 +119,44 @@ class Predictions(unittest.TestCase):
                             "program": "", "command": ""})
             for side, seconds in (("frugal", 0.1 * over), ("eager", 0.1), ("compiled", 0.1)):
                 step_records.add(measured.record(by=side), "step_time", "s", seconds)
+                step_records.add(measured.record(by=side), "ledger_memory" if side == "frugal" else "peak_memory", "bytes", 2**31)
             lines += map(step_records.line, measured.records.values())
         folder = self.side("p")
         (pathlib.Path(folder) / "steps.jsonl").write_text("".join(lines))
+        with (pathlib.Path(folder) / "steps.jsonl").open("a") as file:  # a row of its own, and no target's
+            row = {"model": "b", "type": "bf16", "attention": "fused", "dropout": 0.0, "micro_batch": 4, "flags": "",
+                   "weights": "bf16"}
+            measured = step_records.Measured(row, {"steps": 1}, ("eager", "reduce-overhead"), rounds="f" * 16)
+            measured.begin({"source": "measured", "on": "cuda", "device": "", "environment": {}, "configuration": None,
+                            "program": "", "command": ""})
+            for side, seconds in (("frugal", 1), ("eager", 0.5), ("reduce-overhead", 0.25)):
+                step_records.add(measured.record(by=side), "step_time", "s", seconds)
+            file.writelines(map(step_records.line, measured.records.values()))
+        numbers = check_predictions.numbers_of(pathlib.Path(folder))
+        self.assertEqual(numbers["step of b, b 4, bf16: times as fast as PyTorch, reduce-overhead"], (0.25, "1"))
+        records = check_predictions.lines_of(pathlib.Path(folder) / "steps.jsonl")
+        self.assertEqual({cells[0] for cells in check_predictions.step_tables.rows_of(records)},
+                         {"a, microbatch 4", "b, microbatch 4"})
         row = self.rows(self.run_script(folder)[1])["GPT-2 124M and 1.5B steps against PyTorch, eager"]
         self.assertEqual(row, ["≥ 1.2 ×", "1.25 × (step of b, b 4)"])  # the slower of 2 and 1.25
+
+    def test_linear_products_and_profiles_have_numbers_of_a_family(self):
+        rate = {"product": "weight-gradient", "type": "bf16", "m": 2, "n": 3, "k": 5, "flops_per_second": 7e12}
+        folder = self.side("p", record(), peak_json=peak(1) | {"linear": [rate]})
+        gelu = {"operation": "gelu bf16", "product": None, "count": 2, "bytes": 4e6, "seconds": [3]}
+        profile = {"command": "frugal operations --model m", "plain_step_seconds": [9], "stages": [{"operations": [gelu]}]}
+        (pathlib.Path(folder) / "profile.jsonl").write_text(json.dumps(profile) + "\n" + '{"command": "cut')
+        numbers = check_predictions.numbers_of(pathlib.Path(folder))
+        named = {"weight-gradient bf16 2 x 3 x 5": ((7e12, "FLOP/s"), "products of linear layers, weight-gradient, bf16"),
+                 "profile of m: step": ((9, "s"), "profiled steps: step"),
+                 "profile of m: operations together": ((6, "s"), "profiled steps: operations together"),
+                 "profile of m, gelu bf16 4 MB": ((6, "s"), "operations of a step of m")}
+        for what, (number, family) in named.items():
+            self.assertEqual((numbers[what], check_predictions.family_of(what)), (number, family))
+        for what, family in (("product bf16/m/x/1x2x3/forward: frugal", "the same beside torch.mm"),
+                             ("product bf16/m/x/1x2x3/forward: times as fast as torch.mm",
+                              "how many times as fast as torch.mm these are")):
+            self.assertEqual(check_predictions.family_of(what), family)
 
     def test_an_operations_rate_is_over_that_of_the_copy_in_the_same_rounds(self):
         predicted = self.side("p", of_copy("frugal", [2], 200), of_copy("copy", [1], 100))  # a virtual clock's
@@ -299,7 +332,7 @@ class Predictions(unittest.TestCase):
                         run = one["case"] if kind == "layer" else json.dumps(one["configuration"], sort_keys=True)
                         found[kind, one["artifact"], run, name] = statistics.median(metric["samples"])
             steps = (SOURCE / "results" / folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
-            for row in check_predictions.step_results.results(list(map(json.loads, steps))):
+            for row in check_predictions.step_tables.step_results.results(list(map(json.loads, steps))):
                 found["step", "steps", row["model"], row["micro_batch"]] = row["medians"]["frugal"]
             return found
         predicted, measured = times("virtual/h100-dgx"), times("nvidia-h100-80gb")

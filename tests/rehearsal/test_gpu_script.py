@@ -3,6 +3,7 @@ each group, stopped at random moments. CTest sets EMULATED, EMULATED_TESTS (the 
 FRUGAL_SOURCE_DIR. FRUGAL_REHEARSAL_KILLS=10 stops each group ten times and not twice; FRUGAL_TEST_SEED repeats the moments, as far as a machine repeats anything."""
 
 import csv
+import importlib.util
 import json
 import os
 import pathlib
@@ -26,12 +27,13 @@ sys.path[:0] = [str(SOURCE / "plots"), str(SOURCE / "bench/gpu")]
 import check_predictions  # noqa: E402  (the paths come first)
 import libraries  # noqa: E402
 import parts  # noqa: E402
+import profile_tables  # noqa: E402
 import reproduction  # noqa: E402
 import run  # noqa: E402
 
 # Until when a group is stopped: seconds from its start, and lines of its log.
 WINDOWS = {"smoke": (10, 25), "correctness": (10, 100), "combinations": (6, 20), "speed": (6, 360),
-           "papers": (20, 80), "techniques": (6, 40)}
+           "profile": (6, 30), "rivals": (4, 20), "long-rivals": (4, 20), "papers": (20, 80), "techniques": (6, 40)}
 MOST_FILES, MOST_BYTES = 8, 16 << 20  # that come back from a lent machine
 # Wrong without computing; all of them take the emulator minutes.
 TESTS = """#!/bin/sh
@@ -139,7 +141,7 @@ class Script(unittest.TestCase):
         recorded = {(record["artifact"], record["case"]) for record in records}
         cases = re.findall(r"^\[\d+/\d+\] (\S+) (.*) on .*: (?:ok|already recorded)$", log, re.MULTILINE)
         self.assertLessEqual(set(cases), recorded)
-        measured = re.findall(r"^(?:gpt|llama).*,.* ok ", summary, re.MULTILINE)
+        measured = re.findall(r"^(?:gpt|llama)(?!.* and ).*,.* ok ", summary, re.MULTILINE)
         self.assertLessEqual(len(measured), len([r for r in records if r["artifact"] == "measure"]))
         rows = re.findall(r"^(\w+)(?:check|) (Rows\S+): (\w+)$", log, re.MULTILINE)
         tested = {(row["tool"].removesuffix("check"), row["test"], row["outcome"])
@@ -247,7 +249,9 @@ class Groups(Script):
             if record["status"] != "ok":
                 self.assertEqual(record["status"], "skipped")
                 self.assertIn("no file of hardware/ names this GPU", record["reason"])
-        cells = json.loads((self.out / "reproduction.json").read_text())["cells"]
+        report = subprocess.run([self.bundle / "frugal", "report", self.out, "--format", "json"], check=True,
+                                capture_output=True, env=self.environment)
+        cells = json.loads(report.stdout)["cells"]
         for artifact in ("korthikanti2022/table4", "mst2024/table14"):
             self.assertTrue(any(cell["value"] for cell in cells if cell["artifact"] == artifact), artifact)
         self.check_predicted()
@@ -263,13 +267,43 @@ class Groups(Script):
         self.check_predicted()
 
     def test_speed(self):
-        summary = self.finished("speed", status=1)  # PyTorch has no emulated GPU
+        """PyTorch has no emulated GPU."""
+        status = 1 if importlib.util.find_spec("torch") else 0
+        summary = self.finished("speed", status=status)
         self.assertGreater(self.check_files(), 150)
         self.assertEqual({path.name for path in self.out.iterdir()} - {"steps.jsonl"},
                          {"summary.txt", "log.txt", "peak.json", "records.jsonl"})
-        failed = re.findall(r"^(.*?)  +(?:failed|limit) ", summary, re.MULTILINE)
-        self.assertEqual(failed, ["gpt2-124m and PyTorch", "gpt2-1.5b and PyTorch"])
+        well = re.findall(r"^(.*?)  +ok ", summary, re.MULTILINE)
+        self.assertEqual(well, ["the GPU works", "peak", "memory-bound operations"])
         self.check_predicted()
+
+    def test_profile(self):
+        """Of each model every operation that a step makes, and steps with and without events."""
+        self.assertNotRegex(self.finished("profile"), "failed|limit|skipped")
+        self.check_files()
+        profiles = {profile_tables.name_of(document): document for document in self.lines("profile.jsonl")}
+        self.assertEqual(set(profiles), {"gpt2-124m", "gpt2-1.5b", "llama3-8b of 1 layer", "22B of 1 layer"})
+        for document in profiles.values():
+            self.assertEqual((document["on"], document["source"]), ("cuda", "measured"))
+            self.assertEqual([len(document[key]) for key in ("step_seconds", "plain_step_seconds")], [10, 10])
+        self.check_predicted()
+        predicted = profile_tables.read(self.out.with_name("predicted"))
+        for document in predicted:
+            ours = profile_tables.operations_of(profiles[profile_tables.name_of(document)])
+            self.assertEqual({what: count for what, (count, _) in ours.items()},
+                             {what: count for what, (count, _) in profile_tables.operations_of(document).items()})
+
+    def test_rivals_that_fail_leave_what_frugal_measured(self):
+        summary = self.finished("rivals", "long-rivals", status=1)  # PyTorch has no emulated GPU
+        self.check_files()
+        failed = re.findall(r"^(.*?)  +(?:failed|limit) ", summary, re.MULTILINE)
+        self.assertEqual(failed, ["gpt2-124m and PyTorch", "gpt2-1.5b and PyTorch", "gpt2-1.5b and PyTorch, bf16",
+                                  "gpt2-124m and PyTorch, max-autotune", "llama3-8b and transformers"])
+        ours = [record for record in self.lines("steps.jsonl") if record["options"]["by"] == "frugal"]
+        self.assertEqual([record["options"]["model"] for record in ours],
+                         ["gpt2-124m", "gpt2-1.5b", "gpt2-1.5b", "gpt2-124m", "llama3-8b"])
+        for record in ours:
+            self.assertGreater(len(record["metrics"]["step_time"]["samples"]), 2)
 
 
 class Lost(Script):
