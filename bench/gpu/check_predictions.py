@@ -58,7 +58,8 @@ def label_of(record):
         return f"{record['artifact']} {record['case']}"
     configuration = record["configuration"]
     model = configuration["model"]
-    words = [model["name"], f"{model['layers']} layers", f"s {model['sequence_length']}",
+    # A name says by * that something of the model was given, which earlier records do not.
+    words = [model["name"].removesuffix("*"), f"{model['layers']} layers", f"s {model['sequence_length']}",
              f"b {configuration['microbatch_size']}", configuration.get("attention", "separate"),
              f"recompute {configuration['recompute']}"]
     if configuration["tensor_parallel_size"] > 1:

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/measure/statistics.h"
+#include "harness/place/device_kind.h"
 #include "kernels/support/json_file.h"
 
 namespace frugal::harness {
@@ -43,6 +44,25 @@ Record common(const JsonObject& context, const std::string& path) {
   return record;
 }
 
+/// The same of benchmarks of a device; what they have in common with those of the processor where
+/// the file has none.
+Record of_device(const JsonObject& context, const std::string& path, Record record) {
+  if (!context.has(micro_context::devices)) return record;
+  const auto said = parse_json(context.require<std::string>(micro_context::devices), path);
+  const JsonObject device(said, path);
+  record.on = device.require<std::string>("on");
+  record.source = source_of(device_kind(record.on));
+  record.device = device.require<std::string>("device");
+  device.object("environment");  // or says that it is none
+  record.environment = device.at("environment").dump();
+  record.command += " --on=" + record.on;
+  return record;
+}
+
+bool is_of_device(const std::string& name) {
+  return name.starts_with(std::string(micro_context::device) + "/");
+}
+
 void add(Record& record, const JsonObject& run) {
   record.add_sample(metric::time, "s", seconds_of(run));
   for (const auto& [name, unit] : rates)
@@ -55,12 +75,13 @@ std::vector<Record> read_google_benchmark(const std::string& path) {
   const nlohmann::json json = load_json(path);
   const JsonObject file(json, path);
   const Record blank = common(file.object("context"), path);
+  const Record on_device = of_device(file.object("context"), path, blank);
   std::vector<Record> records;
   for (const JsonObject& run : file.objects("benchmarks")) {
     if (run.require<std::string>("run_type") != "iteration") continue;
     const auto name = run.require<std::string>("run_name");
     if (records.empty() || records.back().case_id != name) {
-      records.push_back(blank);
+      records.push_back(is_of_device(name) ? on_device : blank);
       records.back().case_id = name;
       records.back().options = {{"timed_by", "Google Benchmark"}};
     }

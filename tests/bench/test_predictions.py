@@ -140,6 +140,13 @@ class Predictions(unittest.TestCase):
         row = self.rows(self.run_script(folder)[1])["GPT-2 124M and 1.5B steps against PyTorch, eager"]
         self.assertEqual(row, ["≥ 1.2 ×", "1.25 × (step of b, b 4)"])  # the slower of 2 and 1.25
 
+    def test_a_models_name_is_that_of_earlier_records(self):
+        for name in ("m", "m*"):
+            model = {"name": name, "layers": 2, "sequence_length": 3, "dropout": 0.1}
+            configuration = {"model": model, "microbatch_size": 4, "recompute": "none", "tensor_parallel_size": 1}
+            self.assertEqual(check_predictions.label_of({"artifact": "measure", "configuration": configuration}),
+                             "measure m, 2 layers, s 3, b 4, separate, recompute none")
+
     def test_linear_products_and_profiles_have_numbers_of_a_family(self):
         rate = {"product": "weight-gradient", "type": "bf16", "m": 2, "n": 3, "k": 5, "flops_per_second": 7e12}
         folder = self.side("p", record(), peak_json=peak(1) | {"linear": [rate]})

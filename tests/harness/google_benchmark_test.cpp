@@ -52,6 +52,23 @@ TEST(GoogleBenchmark, EachBenchmarkIsARecordAndEachRepetitionASample) {
   EXPECT_EQ(google_benchmark_table(records).rows.size(), 2U);
 }
 
+TEST(GoogleBenchmark, CallsOfADeviceAreOfItsPlace) {
+  json file = file_of({run_of("charge", 10, "ns"), run_of("device/launch", 12, "us")});
+  file["context"][micro_context::devices] =
+      json{{"on", "virtual:m"}, {"device", "a machine"}, {"environment", {{"gpus", {1}}}}}.dump();
+  const std::vector<Record> records = records_of(file);
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[0].on, "cpu");
+  EXPECT_EQ(records[0].source, Source::measured);
+  EXPECT_EQ(records[1].on, "virtual:m");
+  EXPECT_EQ(records[1].source, Source::simulated);
+  EXPECT_EQ(records[1].device, "a machine");
+  EXPECT_EQ(json::parse(records[1].environment), json({{"gpus", {1}}}));
+  EXPECT_THAT(records[1].command, ::testing::EndsWith(" --on=virtual:m"));
+  file["context"][micro_context::devices] = R"({"on": "moon", "device": "", "environment": {}})";
+  EXPECT_THAT([&] { records_of(file); }, ThrowsMessage<InputError>(HasSubstr("moon")));
+}
+
 TEST(GoogleBenchmark, AnotherProgramsFileIsRefused) {
   json other = file_of({run_of("charge", 10, "ns")});
   other["context"].erase(micro_context::program);
