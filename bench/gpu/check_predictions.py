@@ -129,7 +129,7 @@ def numbers_of_copies(records):
 
 def refuse_changed(folder):
     """What a program measured whose source nobody can check out is not published."""
-    for file in (folder / "records.jsonl", folder / "steps.jsonl", folder / "peak.json"):
+    for file in (folder / name for name in ("records.jsonl", "steps.jsonl", "profile.jsonl", "peak.json")):
         for entry in whole(file) if file.suffix == ".json" else lines_of(file):
             build = entry.get("environment", {}).get("build", {})
             if build.get("dirty"):
