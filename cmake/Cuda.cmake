@@ -6,12 +6,13 @@ if(NOT FRUGAL_WITH_CUDA STREQUAL OFF)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # Machine code for Ampere and Hopper, and PTX for what comes later, all made from Ampere's PTX: making PTX is
-    # half of the compiler's work, and no kernel uses what only Hopper has.
+    # Machine code for Ampere, Hopper and Blackwell, and PTX for what comes later. Making PTX is half of the
+    # compiler's work: it is made once for Ampere and once for Hopper, and Blackwell's code of Hopper's.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES OFF)
       target_compile_options(frugal_options INTERFACE
-        $<$<COMPILE_LANGUAGE:CUDA>:--generate-code=arch=compute_80,code=[sm_80,sm_90,compute_80]>)
+        $<$<COMPILE_LANGUAGE:CUDA>:--generate-code=arch=compute_80,code=[sm_80]>
+        $<$<COMPILE_LANGUAGE:CUDA>:--generate-code=arch=compute_90,code=[sm_90,sm_100,compute_90]>)
     endif()
     enable_language(CUDA)
     # CMake 3.25 does not know that nvcc has C++20.

@@ -3,8 +3,9 @@
 
     scripts/kernel-table.py BUILD            prints the table of all kernels
     scripts/kernel-table.py BUILD --write    keeps it: results/sm_90/kernels.json, docs/cuda.md
-    scripts/kernel-table.py BUILD --check    fails if a kernel spills, or if what is kept is of
-                                             other kernels (only with the nvcc that made it)
+    scripts/kernel-table.py BUILD --check    fails if a kernel spills, if an object lacks the machine code of
+                                             an architecture, or if what is kept is of other kernels (only
+                                             with the nvcc that made it)
 
 BUILD is a built folder, or one with objects. Machine code lies in them as ELF files, which tell
 registers, shared memory and the stack. A thread's stack is what its registers did not hold: spills,
@@ -32,6 +33,7 @@ PAGE = ROOT / "docs/cuda.md"
 BEGIN, END = "<!-- kernels: scripts/kernel-table.py BUILD --write -->", "<!-- end of kernels -->"
 
 ARCHITECTURE = 90
+BUILT = 80, 90, 100  # for which cmake/Cuda.cmake has machine code made
 # NVIDIA Hopper tuning guide, 1.4.1: of a multiprocessor.
 REGISTERS, WARPS, BLOCKS, SHARED = 65536, 64, 32, 228 * 1024
 RESERVED = 1024  # bytes of shared memory that CUDA takes of each block, part of the ELF's count
@@ -45,12 +47,19 @@ NEEDED, LATENCY = 48 * 1024, 690 / 1.98e9
 Kernel = collections.namedtuple("Kernel", "name registers shared stack threads load flight")
 
 
-def elves(data):
-    """The ELF files for ARCHITECTURE in an object, as {section name: bytes}, and their symbols."""
+def machines(data):
+    """Where an object's ELF files for GPUs begin, and the architecture of each."""
     at = -1
     while (at := data.find(b"\x7fELF\x02\x01", at + 1)) >= 0:
         machine, flags = struct.unpack_from("<18xH28xI", data, at)
-        if machine != 190 or flags >> 8 & 0xFF != ARCHITECTURE:
+        if machine == 190:
+            yield at, flags >> 8 & 0xFF
+
+
+def elves(data):
+    """The ELF files for ARCHITECTURE in an object, as {section name: bytes}, and their symbols."""
+    for at, architecture in machines(data):
+        if architecture != ARCHITECTURE:
             continue
         sections_at, = struct.unpack_from("<Q", data, at + 40)
         count, names = struct.unpack_from("<HH", data, at + 60)
@@ -125,11 +134,21 @@ def kernels_of(path):
     return found
 
 
+def objects_in(build):
+    return sorted(path for path in pathlib.Path(build).rglob("*.cu.o") if "emulated" not in str(path.relative_to(build)))
+
+
+def absent(build):
+    """What --check finds that is not built, a line each."""
+    for path in objects_in(build):
+        there = {architecture for _, architecture in machines(path.read_bytes())}
+        if missing := [f"sm_{architecture}" for architecture in BUILT if architecture not in there]:
+            yield f"{path.name} has no machine code for {', '.join(missing)}"
+
+
 def kernels_in(build):
     """{file: kernels} of a folder's objects, sorted by name."""
-    objects = sorted(path for path in pathlib.Path(build).rglob("*.cu.o")
-                     if "emulated" not in str(path.relative_to(build)))
-    files = {path.name.removesuffix(".cu.o"): kernels_of(path) for path in objects}
+    files = {path.name.removesuffix(".cu.o"): kernels_of(path) for path in objects_in(build)}
     if not any(files.values()):
         sys.exit(f"kernel-table.py: no machine code for sm_{ARCHITECTURE} in {build}, or compressed; "
                  "build with CUDA first: scripts/build.sh release")
@@ -243,7 +262,7 @@ def main():
     if options.write:
         write(table)
     elif options.check:
-        found = list(problems(table))
+        found = [*absent(options.build), *problems(table)]
         print("\n".join(found), file=sys.stderr)
         if found:
             sys.exit(f"kernel-table.py: if that is meant, scripts/kernel-table.py {options.build} --write keeps it")

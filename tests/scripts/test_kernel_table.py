@@ -121,6 +121,14 @@ class Table(unittest.TestCase):
         self.assertEqual(list(table.attributes(section)), [(0x2F, (3, 40)), (5, (192,))])
         self.assertEqual(table.short("void a::(anonymous namespace)::f<true, a::b::Bf16 >(a::View, int)"), "f<true, bf16>")
 
+    def test_objects_have_code_for_each_architecture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, architectures in (("all", (80, 90, 100)), ("old", (80, 90)), ("none", ())):
+                sections = {".shstrtab": b""}
+                (pathlib.Path(folder) / f"{name}.cu.o").write_bytes(b"".join(elf(sections, a) for a in architectures))
+            self.assertEqual(list(table.absent(folder)), ["none.cu.o has no machine code for sm_80, sm_90, sm_100",
+                                                          "old.cu.o has no machine code for sm_100"])
+
     def test_shared_memory_is_without_what_cuda_reserves(self):
         """Kernels with 3000 bytes of their own, with none, and with no section of it; the same for another architecture."""
         sizes = {"own": 3000 + 1024, "none": 1024}
