@@ -142,6 +142,7 @@ struct Plan {
   LayoutOwner a, b, d;
   cublasLtMatmulAlgo_t algorithm{};
   bool possible = false;
+  int64_t untimed = 0;  ///< executions for want of memory to time algorithms in, since the first
 };
 
 /// What one execution of a plan works on.
@@ -176,15 +177,20 @@ struct Blas::State {
 
   /// False where the library proposes nothing.
   bool run(const BlasProblem& problem, const Operands& operands, const Launch& on);
-  Plan prepare(const BlasProblem& problem, const Operands& operands, cudaStream_t stream);
+  /// With the fastest algorithm, which is kept; with the library's first until there is memory to
+  /// time them in. `untimed`: Plan::untimed so far.
+  Plan prepare(const BlasProblem& problem, const Operands& operands, cudaStream_t stream,
+               int64_t untimed = 0);
   cublasStatus_t multiply(const BlasProblem& problem, const Plan& plan, const Operands& operands,
                           const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
   std::vector<cublasLtMatmulAlgo_t> propose(const BlasProblem& problem, const Plan& plan) const;
   /// Whether the library can compute the product so, here.
   bool accepts(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const;
-  cublasLtMatmulAlgo_t choose(const BlasProblem& problem, const Plan& plan, Operands operands,
-                              const std::vector<cublasLtMatmulAlgo_t>& proposed,
-                              cudaStream_t stream) const;
+  /// The fastest; none where there is no memory to time them in.
+  std::optional<cublasLtMatmulAlgo_t> choose(const BlasProblem& problem, const Plan& plan,
+                                             Operands operands,
+                                             const std::vector<cublasLtMatmulAlgo_t>& proposed,
+                                             cudaStream_t stream) const;
 
   CudaMemory& memory;
   Algorithms& algorithms;
@@ -244,15 +250,14 @@ bool Blas::State::accepts(const Plan& plan, const cublasLtMatmulAlgo_t& algorith
 }
 
 /// On the operands themselves, but for what is accumulated into.
-cublasLtMatmulAlgo_t Blas::State::choose(const BlasProblem& problem, const Plan& plan,
-                                         Operands operands,
-                                         const std::vector<cublasLtMatmulAlgo_t>& proposed,
-                                         cudaStream_t stream) const {
+std::optional<cublasLtMatmulAlgo_t> Blas::State::choose(
+    const BlasProblem& problem, const Plan& plan, Operands operands,
+    const std::vector<cublasLtMatmulAlgo_t>& proposed, cudaStream_t stream) const {
   if (proposed.size() == 1) return proposed.front();
   std::optional<Spare> spare;
   if (problem.accumulate) {
     spare.emplace(problem, stream);
-    if (spare->data() == nullptr) return proposed.front();
+    if (spare->data() == nullptr) return std::nullopt;
     operands.d = spare->data();
   }
   Stopwatch watch(stream);
@@ -266,8 +271,8 @@ cublasLtMatmulAlgo_t Blas::State::choose(const BlasProblem& problem, const Plan&
   return proposed[fastest(proposed.size(), execute).value_or(0)];
 }
 
-Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands,
-                          cudaStream_t stream) {
+Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands, cudaStream_t stream,
+                          int64_t untimed) {
   Plan plan{describe(problem), layout(problem.a, problem.batch), layout(problem.b, problem.batch),
             layout(problem.d, problem.batch)};
   point(plan, problem, operands);
@@ -282,8 +287,11 @@ Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands,
   plan.possible = !proposed.empty();
   if (!plan.possible) return plan;
   const auto chosen = choose(problem, plan, operands, proposed, stream);
-  plan.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(
-      algorithms.keep_timed(text, std::bit_cast<Algorithm>(chosen)));
+  plan.algorithm = proposed.front();
+  plan.untimed = chosen ? 0 : untimed + 1;
+  if (chosen)
+    plan.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(
+        algorithms.keep_timed(text, std::bit_cast<Algorithm>(*chosen)));
   return plan;
 }
 
@@ -292,6 +300,12 @@ bool Blas::State::run(const BlasProblem& problem, const Operands& operands, cons
   if (found == plans.end()) {
     if (plans.size() >= most_plans) plans.clear();
     found = plans.emplace(problem, prepare(problem, operands, on.stream)).first;
+  } else if (int64_t& untimed = found->second.untimed; untimed > 0) {
+    // To ask for memory where there is none takes long: it is asked for ever more seldom.
+    if (std::has_single_bit(static_cast<uint64_t>(untimed) + 1))
+      found->second = prepare(problem, operands, on.stream, untimed);
+    else
+      ++untimed;
   }
   const Plan& plan = found->second;
   if (!plan.possible) return false;

@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <latch>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/memory/tensor.h"
 #include "kernels/cuda/gpus.h"
+#include "tests/emulator/arena.h"
 #include "tests/emulator/gpu.h"
 
 namespace frugal::engine {
@@ -75,6 +77,40 @@ TEST(AlgorithmsTest, TwoThreadsChooseOnce) {
               for (int64_t m = 30; m < 40; ++m) expect_product(*device, m);
             }),
             0);
+}
+
+/// Where there is no memory to time an accumulated product in, it is computed all the same, and
+/// timed as soon as there is.
+TEST(AlgorithmsTest, WhatCouldNotBeTimedIsTimedLater) {
+  const auto device = make_cuda_device();
+  Ledger ledger(*device);
+  const Tensor a(ledger, Kind::activation, DType::f32, {50, 2}),
+      b(ledger, Kind::activation, DType::f32, {2, 3}),
+      c(ledger, Kind::activation, DType::f32, {50, 3});
+  for (const Tensor* const x : {&a, &b, &c}) device->execute(Fill{*x, 1});
+  int products = 0;
+  // How often the library is asked for algorithms, and how many products are kept as timed.
+  const auto execute = [&] {
+    const int64_t timed = gemm_algorithms().timed;
+    const int64_t times =
+        asked([&] { device->execute(Gemm{.a = a, .b = b, .c = c, .accumulate = true}); });
+    ++products;
+    return std::pair(times, gemm_algorithms().timed - timed);
+  };
+  const std::pair<int64_t, int64_t> tried{1, 0}, not_tried{0, 0}, kept{1, 1};
+  const int64_t memory = emulator::gpu().memory;
+  emulator::gpu().memory = static_cast<int64_t>(emulator::arena::in_use(0));
+  EXPECT_EQ(execute(), tried);
+  EXPECT_EQ(execute(), tried);
+  EXPECT_EQ(execute(), not_tried);
+  EXPECT_EQ(execute(), tried) << "ever more seldom";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(execute(), not_tried);
+  emulator::gpu().memory = memory;
+  EXPECT_EQ(execute(), kept);
+  EXPECT_EQ(execute(), not_tried);
+  std::vector<float> values(150);
+  device->copy_to_host(values.data(), c);
+  EXPECT_EQ(values, std::vector<float>(150, static_cast<float>(1 + 2 * products)));
 }
 
 TEST(AlgorithmsTest, TheFirstChoiceStays) {
