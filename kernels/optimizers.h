@@ -6,17 +6,33 @@
 /// What every element of an optimizer's step is computed with, in arithmetic of type A.
 namespace frugal::kernels {
 
-/// g := scale · gradient + l2 · w for the weight's rule below, and w := decay · w − what it says.
-/// What is rounded from w is further by `prediction` · the difference.
+/// What the gradient is multiplied by.
+struct Clipping {
+  const double* squared_norm;  ///< on the device; null where there is none
+  double clip;
+  bool finite_only;
+  static constexpr float no_update = -1;  ///< a scale that says that nothing is written
+
+  explicit Clipping(const WeightUpdate& op)
+      : squared_norm(op.squared_norm.empty() ? nullptr : op.squared_norm.as<double>()),
+        clip(op.clip),
+        finite_only(op.finite_only) {}
+  constexpr float scale(double squared, double norm) const {
+    if (finite_only && !(squared - squared == 0)) return no_update;
+    return clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1;
+  }
+};
+
+/// g := scale · gradient + l2 · w, with Clipping's scale, for the weight's rule below, and w :=
+/// decay · w − what it says. What is rounded from w is further by `prediction` · the difference.
 /// Decoupled decay: Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019,
 /// algorithm 2.
 template <class A>
 struct UpdateFactors {
-  A scale, l2, decay, prediction;
+  A l2, decay, prediction;
 
   explicit UpdateFactors(const WeightUpdate& op)
-      : scale(A(op.gradient_scale)),
-        l2(op.decoupled ? A(0) : A(op.weight_decay)),
+      : l2(op.decoupled ? A(0) : A(op.weight_decay)),
         decay(op.decoupled ? 1 - A(op.learning_rate) * A(op.weight_decay) : A(1)),
         prediction(A(op.prediction)) {}
 };

@@ -7,10 +7,10 @@
 namespace frugal::kernels {
 
 /// What the optimizers' operations have in common: weights of type T with their gradient of type A
-/// or T, which is multiplied by gradient_scale first. master, of type A, is empty where T is A;
-/// otherwise it is what is updated, and the weights are only rounded from it. Where T is narrower
-/// and there is none, the weights themselves are updated and rounded to T, as pure 16-bit training
-/// has it.
+/// or T, which is only read. master, of type A, is empty where T is A; otherwise it is what is
+/// updated, and the weights are only rounded from it. Where T is narrower and there is no master,
+/// the weights themselves are updated and rounded to T, as pure 16-bit training has it:
+/// each step rounds them.
 ///
 /// The new weights go to `result`, of the weights' type and size, which may be the weights and must
 /// not overlap them otherwise; to the weights themselves where it is empty.
@@ -19,17 +19,22 @@ namespace frugal::kernels {
 /// otherwise: master and moments stay as they are. Without a master, `result` must not be the
 /// weights then.
 ///
+/// squared_norm is that of all gradients that are clipped together, [1], f64. Where its root is
+/// larger than clip, and clip is not 0, the gradient is first multiplied by clip / root, a float32.
+/// Where it is empty nothing is clipped. With finite_only nothing at all is written where it is not
+/// finite. As one number it does not count among the bytes.
+///
 /// With a prediction, which needs a master, the weights are not what it becomes but what
 /// `prediction` further updates like this one would make of it: w + prediction · (w − w before).
 struct WeightUpdate {
-  View weights, gradient, master{}, result{};
+  View weights, gradient, master{}, result{}, squared_norm{};
   float learning_rate = 1e-3F, weight_decay = 0;
   /// Decay takes learning_rate · weight_decay · weight from a weight; otherwise weight_decay ·
   /// weight is part of the gradient, as of a loss with weight_decay / 2 · Σ weight² (L2).
   bool decoupled = true;
-  float gradient_scale = 1;
+  double clip = 0;
   float prediction = 0;
-  bool keeps_state = false;
+  bool keeps_state = false, finite_only = false;
 
   const View& target() const { return result.empty() ? weights : result; }
   double bytes() const {

@@ -220,7 +220,7 @@ void PartRun::step_in_two_halves(PartCost& cost) {
   cost.norm = seconds_of([&] { (void)optimizer_->squared_norm_of_stage(rank_); });
   cost.ahead = seconds_of([&] { optimizer_->write_ahead(rank_, options_, {block_, block_}); });
   cost.validated_step = seconds_of([&] {
-    optimizer_->update(rank_, options_, 0, {block_, block_}, false);
+    optimizer_->update(rank_, options_, {}, {block_, block_}, false);
     optimizer_->clear_gradients(rank_);
   });
 }

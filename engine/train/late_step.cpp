@@ -21,9 +21,9 @@ bool LateStep::begin(const OptimizerOptions& options, const WeightBlocks& blocks
 
 LateStep::Validated LateStep::validate() {
   const double squares = relay_.all();
-  const double norm = optimizer_.norm_of(rank_, squares);
   const bool stood = stands(squares);
-  optimizer_.update(rank_, options_, norm, blocks_, !(written_ && stood));
+  optimizer_.update(rank_, options_, relay_.squares(), blocks_, !(written_ && stood));
+  const double norm = optimizer_.norm_of(rank_, squares);
   blocks_ = {};
   return {.norm = rank_.whole() ? norm : std::numeric_limits<double>::quiet_NaN(),
           .stood = stood,

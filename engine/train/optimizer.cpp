@@ -157,7 +157,7 @@ double Optimizer::norm_of(const Rank& rank, double squares) const {
   if (!rank.device.backed()) return std::numeric_limits<double>::quiet_NaN();
   if (rank.whole() && !std::isfinite(squares))
     throw WrongNumbers(fmt::format("the gradient's norm is {} in step {}; lower the learning rate",
-                                   std::sqrt(squares), steps_ + 1));
+                                   std::sqrt(squares), steps_));
   return std::sqrt(squares);
 }
 
@@ -198,9 +198,12 @@ void Optimizer::run_update(const RankAt& at, const WeightUpdate& whole, const Op
 }
 
 void Optimizer::update(const RankAt& at, const Group& group, const View& gradient,
-                       const OptimizerOptions& o, double scale, const WeightBlocks& blocks) {
+                       const OptimizerOptions& o, const View& squared_norm,
+                       const WeightBlocks& blocks) {
   WeightUpdate whole = update_of(group, gradient, o, blocks);
-  whole.gradient_scale = static_cast<float>(scale);
+  whole.squared_norm = squared_norm;
+  whole.clip = o.clip;
+  whole.finite_only = at.rank.whole();
   group.state.update(
       at, [&](const OptimizerState::Part& part) { run_update(at, whole, o, steps_, part); });
 }
@@ -223,14 +226,13 @@ void Optimizer::begin_step(const OptimizerOptions& o) {
   ++steps_;
 }
 
-void Optimizer::update(const RankAt& at, const OptimizerOptions& o, double norm,
+void Optimizer::update(const RankAt& at, const OptimizerOptions& o, const View& squared_norm,
                        const WeightBlocks& blocks, bool gather) {
   begin_step(o);
   for (Group& group : groups_) make_state(at.rank, group, blocks.from);
-  const double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
   std::vector<Tensor> intermediate;  // of all at once
   for (const Group& group : groups_) make_intermediate(at, group, intermediate);
-  for (const Group& group : groups_) update(at, group, gradient_of(group), o, scale, blocks);
+  for (const Group& group : groups_) update(at, group, gradient_of(group), o, squared_norm, blocks);
   if (gather) gather_weights(at.rank, blocks.to);
 }
 
@@ -263,7 +265,7 @@ void Optimizer::update_without_waiting(Rank& rank, const OptimizerOptions& o,
     make_state(rank, group, blocks.from);
     const View gradient = gradient_of(group);
     if (!group.tied) {
-      update(rank, group, gradient, o, 1, blocks);
+      update(rank, group, gradient, o, {}, blocks);
       continue;
     }
     Late late{
@@ -282,7 +284,7 @@ void Optimizer::await_gradients() {
 void Optimizer::finish(const RankAt& at) {
   if (!late_) return;
   await_gradients();
-  update(at, *late_->group, late_->gradient, late_->options, 1, late_->blocks);
+  update(at, *late_->group, late_->gradient, late_->options, {}, late_->blocks);
   if (const ParameterUnit* unit = late_->group->unit())
     gather_weights(at.rank, late_->blocks.to, unit);
   late_.reset();
@@ -318,7 +320,7 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterList& paramete
     make_state(at.rank, group, {});
     std::vector<Tensor> intermediate;
     for (int i = 0; i < 2; ++i) make_intermediate(at, group, intermediate);
-    update(at, group, gradient.flat(), options, 1, {});
+    update(at, group, gradient.flat(), options, {}, {});
   }
   for (Parameter* p : parameters)
     if (!is_forgotten(at.rank, *p)) p->gradient.release();
@@ -355,8 +357,9 @@ double Optimizer::step_with_sums(Rank& rank, const OptimizerOptions& options,
     update_without_waiting(rank, options, blocks);
     return std::numeric_limits<double>::quiet_NaN();
   }
-  const double norm = norm_of(rank, squared_norm(rank));
-  update(rank, options, norm, blocks);
+  const Tensor squares = squared_norm(rank);
+  update(rank, options, squares, blocks);
+  const double norm = norm_of(rank, squares);  // the host has issued the update before it waits
   return rank.whole() ? norm : std::numeric_limits<double>::quiet_NaN();
 }
 

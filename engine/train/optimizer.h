@@ -104,13 +104,15 @@ class Optimizer {
   Tensor squared_norm(Rank& rank) const;
   /// The same of those of this rank's stage.
   Tensor squared_norm_of_stage(Rank& rank) const;
-  /// Its root: NaN on a device without values; throws as step() does.
+  /// Its root, to be asked for behind the step: NaN on a device without values; throws as step().
   double norm_of(Rank& rank, const Tensor& squares) const;
   double norm_of(const Rank& rank, double squares) const;
-  /// The update, where the gradient of all that is clipped together has this norm. Parameters
-  /// without a place in a block are updated in place. Throws std::logic_error for other options
-  /// than it was made for. `gather`: what replicas have divided; not where they have all of it.
-  void update(const RankAt& at, const OptimizerOptions& options, double norm,
+  /// The update, where the gradient of all that is clipped together has this squared norm, [1] in
+  /// f64, which the host need not know; empty: nothing is clipped. Where it is not finite and the
+  /// run is whole, all stays as it is. Parameters without a place in a block are updated in place.
+  /// Throws std::logic_error for other options than it was made for. `gather`: what replicas have
+  /// divided; not where they have all of it.
+  void update(const RankAt& at, const OptimizerOptions& options, const View& squared_norm,
               const WeightBlocks& blocks = {}, bool gather = true);
   /// Writes the weights that update() will make where nothing is clipped, and leaves what it steps
   /// from as it is: with has_masters() weights may be written in place, others must not.
@@ -196,9 +198,10 @@ class Optimizer {
   static void make_intermediate(const RankAt& at, const Group& group, std::vector<Tensor>& all);
   void update_without_waiting(Rank& rank, const OptimizerOptions& options,
                               const WeightBlocks& blocks);
-  /// One group by this gradient, which is multiplied by `scale` first.
+  /// One group by this gradient, which is not clipped where there is no norm.
   void update(const RankAt& at, const Group& group, const View& gradient,
-              const OptimizerOptions& options, double scale, const WeightBlocks& blocks);
+              const OptimizerOptions& options, const View& squared_norm,
+              const WeightBlocks& blocks);
   WeightUpdate update_of(const Group& group, const View& gradient, const OptimizerOptions& options,
                          const WeightBlocks& blocks) const;
   /// Of this part of `whole`. `step`: its number, from 1.

@@ -172,7 +172,7 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterUnit& unit, co
     make_state(at.rank, group, weights);
     std::vector<Tensor> intermediate;
     for (int i = 0; i < 2; ++i) make_intermediate(at, group, intermediate);
-    update(at, group, gradient, options, 1, {weights, weights});
+    update(at, group, gradient, options, {}, {weights, weights});
   }
   gather_weights(at.rank, weights, &unit);
 }

@@ -18,6 +18,7 @@ struct Way {
   bool narrow_gradient = false, narrow_moments = false;  ///< of the weights' type
   bool has_master = true;                                ///< where the weights are narrower than A
   bool keeps_state = false;                              ///< and writes new weights alone
+  double clip = 0.25;
 
   DType gradient(DType weights) const {
     return narrow_gradient ? weights : accumulation_type(weights);
@@ -32,7 +33,7 @@ WeightUpdate attributes(const Way& way) {
   update.learning_rate = 0.01F;
   update.weight_decay = 0.1F;
   update.decoupled = way.decoupled;
-  update.gradient_scale = 0.5F;
+  update.clip = way.clip;
   update.prediction = way.prediction;
   update.keeps_state = way.keeps_state;
   return update;
@@ -43,9 +44,15 @@ struct Rounded {
   double value = 0, scale = 0;
 };
 
+/// A float32, whatever the weights are.
+double clipping(const Expected& e, double clip) {
+  const double norm = std::sqrt(at(e["squared_norm"], 0));
+  return clip > 0 && norm > clip ? wide(static_cast<float>(clip / norm)) : 1;
+}
+
 /// The gradient as an optimizer takes it; decay that is not decoupled is part of it.
 Rounded gradient_of(const Expected& e, const WeightUpdate& update, int64_t i) {
-  const double g = at(e["gradient"], i) * wide(update.gradient_scale);
+  const double g = at(e["gradient"], i) * clipping(e, update.clip);
   if (update.decoupled) return {g, std::abs(g)};
   const double w = at(e[e.has("master") ? "master" : "weights"], i);
   const double decay = w * wide(update.weight_decay);
@@ -115,7 +122,8 @@ Case weight_update(const Setting& s, const Way& way) {
   const Role in_place = with_master ? Role::output : Role::updated;
   Case c;
   c.operands = {{"weights", s.type, shape, way.apart ? Role::input : in_place},
-                {"gradient", way.gradient(s.type), shape}};
+                {"gradient", way.gradient(s.type), shape},
+                {"squared_norm", DType::f64, {1}, Role::input, Draw::positive}};
   if (with_master) c.operands.push_back({"master", a, shape, state_role(way)});
   if (way.apart) {
     c.operands.push_back({"result", s.type, shape, Role::output});
@@ -128,6 +136,7 @@ Case weight_update(const Setting& s, const Way& way) {
 WeightUpdate bound(const Views& v, WeightUpdate update) {
   update.weights = v["weights"];
   update.gradient = v["gradient"];
+  update.squared_norm = v["squared_norm"];
   update.master = v["master"];
   update.result = v["result"];
   return update;
@@ -194,6 +203,8 @@ std::vector<Row> optimizer_rows() {
           {"momentum/narrow-gradient", momentum_by({.narrow_gradient = true}), {}, {0, 480}},
           {"momentum/narrow", momentum_by(narrow), {}, {0, 240}},
           {"adam", adam_by({}), {}, {0, 720}},
+          {"adam/not-clipped", adam_by({.clip = 0}), {}, {0, 720}},
+          {"adam/below-the-clip", adam_by({.clip = 1e9}), {}, {0, 720}},
           {"adam/first-step", adam_by({.step = 1}), {}, {0, 720}},
           {"adam/result", adam_by({.apart = true}), {}, {0, 720}},
           {"adam/ahead", adam_by({.apart = true, .keeps_state = true}), {}, {0, 432}},

@@ -6,10 +6,12 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <random>
 #include <stdexcept>
 
+#include "kernels/support/error.h"
 #include "tests/engine/support.h"
 
 namespace frugal::engine {
@@ -117,6 +119,8 @@ TEST_P(Optimizers, StepFromBlockToBlockByTheirFormulas) {
     std::array<Tensor, 2> blocks = {part.weights,
                                     rank.allocate(part.weights.shape(), Kind::parameter)};
     rank.run(Fill{blocks[1], 0});
+    const Tensor squares = rank.allocate(DType::f64, {1});
+    rank.run(Fill{squares, norm * norm});
     std::vector<std::vector<Reference>> expected;
     for (const Parameter* p : parameters) {
       expected.emplace_back();
@@ -125,7 +129,7 @@ TEST_P(Optimizers, StepFromBlockToBlockByTheirFormulas) {
     for (int step = 1; step <= 4; ++step, std::swap(blocks[0], blocks[1])) {
       draw_gradients(rank, parameters, step);
       const Numbers before = read(rank, blocks[0]);
-      optimizer.update(rank, options, norm, {blocks[0], blocks[1]});
+      optimizer.update(rank, options, squares, {blocks[0], blocks[1]});
       const std::lock_guard lock(guard);
       EXPECT_EQ(read(rank, blocks[0]), before) << "the older version changed";
       for (size_t i = 0; i < parameters.size(); ++i) {
@@ -179,6 +183,32 @@ TEST_P(Optimizers, HoldTheStateOfTheirKind) {
     EXPECT_EQ(rank.ledger.current(Kind::optimizer),
               4 * (1 + moments[static_cast<size_t>(GetParam())]) * part.weights.view().size());
   });
+}
+
+/// In place and from block to block, with master weights and without. The step that is refused is
+/// the second: moments are there.
+TEST_P(Optimizers, LeaveWeightsAsTheyAreWhereTheNormIsNotFinite) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    const auto cluster = make_cpu_cluster(two_ranks(type), 1);
+    cluster->run([&](Rank& rank) {
+      const Part part(rank);
+      const ParameterList parameters = part.model->parameters();
+      Optimizer optimizer(rank, parameters, options_of(GetParam()));
+      const Tensor other = rank.allocate(part.weights.shape(), Kind::parameter);
+      rank.run(Fill{other, 5});
+      draw_gradients(rank, parameters, 1);
+      optimizer.step(rank, options_of(GetParam()));
+      const Numbers before = read(rank, part.weights), elsewhere = read(rank, other);
+      for (const float wrong : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+        draw_gradients(rank, parameters, 2);
+        rank.run(Fill{parameters.back()->grad(), wrong});
+        for (const WeightBlocks& blocks : {WeightBlocks{}, WeightBlocks{part.weights, other}})
+          EXPECT_THROW(optimizer.step(rank, options_of(GetParam()), blocks), WrongNumbers);
+        EXPECT_EQ(read(rank, part.weights), before) << name_of(type);
+        EXPECT_EQ(read(rank, other), elsewhere) << name_of(type);
+      }
+    });
+  }
 }
 
 TEST_P(Optimizers, StepAsTheyWereMade) {

@@ -14,12 +14,18 @@ void by_width(const View& view, const F& f) {
   if constexpr (!std::is_same_v<T, A>) f(view.as<T>());
 }
 
+float scale_of(const Clipping& c) {
+  return c.squared_norm == nullptr ? 1 : c.scale(*c.squared_norm, std::sqrt(*c.squared_norm));
+}
+
 /// change(i, count, g) is what a vector of weights loses by its gradients g, beside its decay.
 template <class T, class Change>
 void update(const WeightUpdate& op, const Change& change) {
   using A = Accumulator<T>;
   using V = Vec<A>;
   const UpdateFactors<A> f(op);
+  const A scale = A(scale_of(Clipping(op)));
+  if (scale == A(Clipping::no_update)) return;
   const bool copied = !op.master.empty();
   T* const rounded = copied ? op.target().as<T>() : nullptr;
   const bool past = past_cache(op.target(), op.weights);
@@ -30,7 +36,7 @@ void update(const WeightUpdate& op, const Change& change) {
           copied && op.keeps_state ? nullptr : (copied ? op.master : op.target()).template as<W>();
       parallel_vectors<A>(op.weights.size(), [=](int64_t i, int64_t count) {
         const V w = load<V>(before + i, count);
-        const V g = load<V>(gradient + i, count) * f.scale + w * f.l2;
+        const V g = load<V>(gradient + i, count) * scale + w * f.l2;
         const V updated = w * f.decay - change(i, count, g);
         if (after != nullptr) store(after + i, updated, count, past && !copied);
         if (rounded == nullptr) return;

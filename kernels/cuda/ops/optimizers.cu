@@ -1,5 +1,6 @@
 #include "kernels/cuda/ops/elementwise.cuh"
 #include "kernels/cuda/ops/kernels.h"
+#include "kernels/cuda/ops/shared.cuh"
 #include "kernels/optimizers.h"
 
 namespace frugal::kernels::cuda {
@@ -14,6 +15,7 @@ struct Update {
   const W* before;
   W* after;
   T* rounded;
+  Clipping clipping;
   UpdateFactors<Accumulator<T>> f;
 
   explicit Update(const WeightUpdate& op)
@@ -23,6 +25,7 @@ struct Update {
                   ? nullptr
                   : (op.master.empty() ? op.target() : op.master).template as<W>()),
         rounded(op.master.empty() ? nullptr : op.target().as<T>()),
+        clipping(op),
         f(op) {}
 };
 
@@ -72,17 +75,28 @@ struct AdamRule {
   }
 };
 
+/// The same for all threads of the block, of which one takes the root.
+__device__ inline float scale_of(const Clipping& c) {
+  if (c.squared_norm == nullptr) return 1;
+  FRUGAL_SHARED(float, scale, [1]);
+  if (threadIdx.x == 0) scale[0] = c.scale(*c.squared_norm, sqrt(*c.squared_norm));
+  __syncthreads();
+  return scale[0];
+}
+
 /// One pack at a time: Adam's four operands are 128 bytes, and 64 where all are 16 bits wide.
 template <bool wide, class Rule, class T, class W, class G>
 __global__ void __launch_bounds__(elementwise_threads)
     update(Update<T, W, G> op, Rule rule, int64_t size) {
   using A = Accumulator<T>;
+  const float scale = scale_of(op.clipping);
+  if (scale == Clipping::no_update) return;
   each_pack(size, [=](int64_t i, int64_t count) {
     A g[pack], w[pack];
     load<wide>(op.gradient + i, count, g);
     load<wide>(op.before + i, count, w);
 #pragma unroll
-    for (int e = 0; e < pack; ++e) g[e] = g[e] * op.f.scale + w[e] * op.f.l2;
+    for (int e = 0; e < pack; ++e) g[e] = g[e] * A(scale) + w[e] * op.f.l2;
     rule.template operator()<wide>(i, count, g);
 #pragma unroll
     for (int e = 0; e < pack; ++e) {

@@ -44,7 +44,7 @@ class SerialPipeline {
     options.prediction = 0;  // read_by_passes() does it
     for (size_t s = 0; s < parts_.size(); ++s) {
       write(s, history_[s].back());
-      optimizers_[s]->update(rank_, options, 0, {});
+      optimizers_[s]->update(rank_, options, {}, {});
       optimizers_[s]->clear_gradients(rank_);
       history_[s].push_back(weights_of(static_cast<int>(s)));
     }
