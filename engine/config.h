@@ -147,6 +147,9 @@ struct RunConfig {
   /// Whether a step's first product overwrites a weight's gradient; otherwise all gradients are
   /// cleared before, and every product is added to them, as Megatron-LM does.
   bool overwrite_gradients = false;
+  /// Whether the product that makes a weight's gradient sums its bias's on the way; otherwise that
+  /// takes a pass of its own over the output's gradient, or is part of its dropout's.
+  bool fuse_bias_gradients = false;
   /// Whose behaviour a run has besides: what it keeps, copies and waits for without need.
   Program program = {};
 

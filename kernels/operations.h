@@ -166,6 +166,19 @@ struct GemmGeluBackward {
   Cost cost() const { return {gemm.cost().flops, gemm.cost().bytes + detail::bytes_of(x)}; }
 };
 
+/// gemm, whose transposed a has the gradients of a layer's outputs in its rows, and what ColumnSum
+/// makes of a: the gradients of the layer's weights and of its bias. What a device cannot do in one
+/// it does in `gemm` and `sum()`.
+struct GemmBiasGradient {
+  static constexpr std::string_view name = "gemm-bias-gradient";
+  Gemm gemm;
+  View dbias;  ///< [m] of type A or T, added to
+  ColumnSum sum() const { return {gemm.a, dbias}; }
+  Cost cost() const {
+    return {gemm.cost().flops, gemm.cost().bytes + detail::bytes_of(dbias, dbias)};
+  }
+};
+
 /// y = dropout(x + bias) + residual. x, y, residual [rows, cols]; bias [groups, cols] of T, where
 /// consecutive rows / groups rows share a row of it; bias and residual may be empty; y may be x.
 /// mask [rows, cols] u8 is written when it is not empty.
@@ -274,12 +287,12 @@ struct RandomNormal {
 };
 
 using Operation =
-    std::variant<Gemm, GemmGelu, GemmGeluBackward, ColumnSum, LayerNorm, LayerNormBackward, RmsNorm,
-                 RmsNormBackward, Gelu, GeluBackward, GatedUnit, GatedUnitBackward, SoftCap, Rotary,
-                 Copy, Transfer, Softmax, SoftmaxBackward, FusedAttention, FusedAttentionBackward,
-                 MergeAttention, BiasDropoutAdd, BiasDropoutAddBackward, Embedding,
-                 EmbeddingBackward, CrossEntropyStatistics, CrossEntropy, Momentum, Adam, Sum, Fill,
-                 Convert, RandomNormal>;
+    std::variant<Gemm, GemmGelu, GemmGeluBackward, GemmBiasGradient, ColumnSum, LayerNorm,
+                 LayerNormBackward, RmsNorm, RmsNormBackward, Gelu, GeluBackward, GatedUnit,
+                 GatedUnitBackward, SoftCap, Rotary, Copy, Transfer, Softmax, SoftmaxBackward,
+                 FusedAttention, FusedAttentionBackward, MergeAttention, BiasDropoutAdd,
+                 BiasDropoutAddBackward, Embedding, EmbeddingBackward, CrossEntropyStatistics,
+                 CrossEntropy, Momentum, Adam, Sum, Fill, Convert, RandomNormal>;
 
 inline std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.name; }, operation);

@@ -18,15 +18,20 @@ Tensor input_gradient(const Pass& pass, const View& dy, const View& weight, cons
   return dx;
 }
 
-/// dW += dyᵀ · x.
-void weight_gradient(const Pass& pass, const View& dy, const View& x, const Parameter& weight) {
+/// dW += dyᵀ · x, and the sum of dy's rows is added to the bias's gradient where there is one.
+void weight_gradient(const Pass& pass, const View& dy, const View& x, const Parameter& weight,
+                     const Parameter* bias = nullptr) {
   const Tensor beside = weight.piece_beside_sum(pass);
   const GradientSum sum = weight.product_sum(pass);
-  pass.run(Gemm{.a = dy.matrix(),
-                .b = x.matrix(),
-                .c = sum.view,
-                .transpose_a = true,
-                .accumulate = sum.accumulate});
+  const Gemm product{.a = dy.matrix(),
+                     .b = x.matrix(),
+                     .c = sum.view,
+                     .transpose_a = true,
+                     .accumulate = sum.accumulate};
+  if (bias == nullptr)
+    pass.run(product);
+  else
+    pass.run(GemmBiasGradient{product, bias->grad(pass)});
 }
 
 Shape output_shape(const View& x, const View& weight) {
@@ -54,6 +59,8 @@ Tensor local_linear(const Pass& pass, const View& x, const View& weight, const V
 Tensor column_parallel_backward(const Pass& pass, const Tensor& dy, const Tensor& x,
                                 const Parameter& weight, const Parameter* bias,
                                 const Tensor& into) {
+  const Parameter* const summed = pass.rank.config.fuse_bias_gradients ? bias : nullptr;
+  if (summed != nullptr) bias = nullptr;
   const auto leaving_gradient = [&] {
     const bool sharded = parallel::leaves_in_shards(pass.rank);
     return parallel::leave(
@@ -62,16 +69,17 @@ Tensor column_parallel_backward(const Pass& pass, const Tensor& dy, const Tensor
   if (pass.deferred != nullptr) {
     Tensor dx = leaving_gradient().wait();
     if (bias != nullptr) pass.run(ColumnSum{dy.view().matrix(), bias->grad(pass)});
-    pass.deferred->push_back([&weight, dy = keep(pass, dy), x = keep(pass, x)](const Pass& later) {
-      weight_gradient(later, dy, parallel::enter(later, x).wait(), weight);
-    });
+    pass.deferred->push_back(
+        [&weight, summed, dy = keep(pass, dy), x = keep(pass, x)](const Pass& later) {
+          weight_gradient(later, dy, parallel::enter(later, x).wait(), weight, summed);
+        });
     return dx;
   }
   parallel::Arriving gathering = parallel::enter(pass, x);
   parallel::Arriving leaving = leaving_gradient();
   if (bias != nullptr) pass.run(ColumnSum{dy.view().matrix(), bias->grad(pass)});
   const Tensor all = gathering.wait();
-  weight_gradient(pass, dy, all, weight);
+  weight_gradient(pass, dy, all, weight, summed);
   // The other pass has its turn at the layer's other collectives: with one more here, a backward
   // pass would have more turns than the forward pass beside it, and end later.
   return leaving.wait_at_once();
@@ -125,6 +133,11 @@ RowParallelLinear::RowParallelLinear(const RankAt& at, const std::string& name, 
 
 ParameterList RowParallelLinear::parameters() { return with_bias(weight_, bias_); }
 
+bool RowParallelLinear::sums_bias(const Pass& pass) const {
+  const RunConfig& c = pass.rank.config;
+  return c.fuse_bias_gradients && bias_ && !bias_->gradient_is_partial && c.model.dropout == 0;
+}
+
 Tensor RowParallelLinear::forward(const Pass& pass, const Tensor& x) const {
   return parallel::leave(pass, local_linear(pass, x, weight_.view(), {}, pass.rank.config.type))
       .wait();
@@ -134,12 +147,14 @@ Tensor RowParallelLinear::backward(const Pass& pass, const Tensor& dy, const Ten
                                    const View& u) const {
   const Tensor all = parallel::enter(pass, dy).wait();
   Tensor dx = input_gradient(pass, all, weight_.view(), u);
+  const Parameter* const summed = sums_bias(pass) ? &*bias_ : nullptr;
   if (pass.deferred == nullptr) {
-    weight_gradient(pass, all, x, weight_);
+    weight_gradient(pass, all, x, weight_, summed);
   } else {
-    pass.deferred->push_back([this, dy = keep(pass, dy), x = keep(pass, x)](const Pass& later) {
-      weight_gradient(later, parallel::enter(later, dy).wait(), x, weight_);
-    });
+    pass.deferred->push_back(
+        [this, summed, dy = keep(pass, dy), x = keep(pass, x)](const Pass& later) {
+          weight_gradient(later, parallel::enter(later, dy).wait(), x, weight_, summed);
+        });
   }
   return dx;
 }

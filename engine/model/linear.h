@@ -67,9 +67,15 @@ class RowParallelLinear {
   Tensor memory_beside_sum(const Pass& pass) const { return weight_.memory_beside_sum(pass); }
   /// Null where there is none.
   const Parameter* bias() const { return bias_ ? &*bias_ : nullptr; }
+  /// The bias whose gradient is left to who has added it: null where backward() sums it.
+  const Parameter* bias_to_sum(const Pass& pass) const {
+    return sums_bias(pass) ? nullptr : bias();
+  }
   ParameterList parameters();
 
  private:
+  /// Where dy is the gradient of y + bias, and whole.
+  bool sums_bias(const Pass& pass) const;
   Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x, const View& u) const;
 
   Parameter weight_;

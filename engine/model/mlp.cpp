@@ -178,8 +178,9 @@ Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved, const Mad
         keeps_inner(pass) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x());
     if (inner.u.empty()) make_up_again(pass, x(), inner);
     if (inner.z.empty()) activate(pass, inner);
-    Tensor dprojected = undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias(),
-                                     dropout_from(pass, layer_, part.begin));
+    Tensor dprojected =
+        undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias_to_sum(pass),
+                     dropout_from(pass, layer_, part.begin));
     if (i + 1 == parts && pass.rank.config.program.keeps.early_releases) saved.mask.release();
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
     if (parts == 1)

@@ -104,6 +104,10 @@ std::vector<Field> kept_otherwise() {
                   "Have a step's first product overwrite a weight's gradient, instead of clearing "
                   "all gradients and adding to them"},
                  &C::overwrite_gradients),
+          on_off({"fuse_bias_gradients", "--fuse-bias-gradients",
+                  "Have the product that makes a weight's gradient sum its bias's too, instead of "
+                  "reading the output's gradient once more"},
+                 &C::fuse_bias_gradients),
           choice({"precision", "--precision",
                   "Where --type is bf16, gradients and optimizer state in float32, with a float32 "
                   "copy of the weights, or all in bf16 without one"},

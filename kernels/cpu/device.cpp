@@ -42,6 +42,9 @@ void CpuDevice::run_on(Stream stream, const Operation& operation) {
         } else if constexpr (std::is_same_v<Op, GemmGelu> || std::is_same_v<Op, GemmGeluBackward>) {
           gemm_->run(op.gemm);
           kernels_(op.gelu());
+        } else if constexpr (std::is_same_v<Op, GemmBiasGradient>) {
+          gemm_->run(op.gemm);
+          kernels_(op.sum());
         } else if constexpr (requires { attention_->run(op); }) {
           attention_->run(op);
         } else {

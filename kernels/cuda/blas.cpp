@@ -13,6 +13,7 @@
 #include "kernels/cuda/algorithms.h"
 #include "kernels/cuda/blas_problem.h"
 #include "kernels/cuda/gpus.h"
+#include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/trial.h"
 #include "kernels/support/error.h"
 
@@ -108,6 +109,8 @@ cublasLtEpilogue_t epilogue(const BlasProblem& p) {
       return p.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     case Epilogue::gelu_backward:
       return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::bias_gradient:
+      return CUBLASLT_EPILOGUE_BGRADB;
     case Epilogue::none:
       break;
   }
@@ -130,9 +133,8 @@ Description describe(const BlasProblem& p) {
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation(p.a));
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.b));
   set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
-  if (p.bias) set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(p.bias_type));
-  if (p.epilogue != Epilogue::none)
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.d.leading);
+  if (p.has_bias()) set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(p.bias_type));
+  if (p.has_auxiliary()) set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.d.leading);
   return description;
 }
 
@@ -145,7 +147,7 @@ struct Plan {
   int64_t untimed = 0;  ///< executions for want of memory to time algorithms in, since the first
 };
 
-/// What one execution of a plan works on.
+/// What one execution of a plan works on. `bias` is written where it is a gradient.
 struct Operands {
   const void *a = nullptr, *b = nullptr, *bias = nullptr;
   void *d = nullptr, *auxiliary = nullptr;
@@ -159,8 +161,8 @@ struct Operands {
 };
 
 void point(const Plan& plan, const BlasProblem& problem, const Operands& operands) {
-  if (problem.bias) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
-  if (problem.epilogue != Epilogue::none)
+  if (problem.has_bias()) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (problem.has_auxiliary())
     set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.auxiliary);
 }
 
@@ -339,6 +341,20 @@ bool Blas::run(const GemmGeluBackward& op, const Launch& on) {
   const BlasProblem problem(op.gemm, tf32_products(), Epilogue::gelu_backward, op.x);
   if (!problem.fusable()) return false;
   return state_->run(problem, Operands(problem, op.gemm, op.x), on);
+}
+
+bool Blas::run(const GemmBiasGradient& op, const Launch& on) {
+  const View& dbias = op.dbias;
+  const DType type = op.gemm.c.type;
+  void* const memory = on.scratch->bytes(static_cast<size_t>(dbias.size() * size_of(type)));
+  const View own(memory, type, {1, dbias.size()});
+  const BlasProblem problem(op.gemm, tf32_products(), Epilogue::bias_gradient, own);
+  if (!problem.fusable()) return false;
+  Operands operands(problem, op.gemm, {});
+  operands.bias = memory;
+  if (!state_->run(problem, operands, on)) return false;
+  cuda::run(Copy{own, dbias.reshaped({1, dbias.size()}), true}, on);
+  return true;
 }
 
 }  // namespace frugal::kernels::cuda

@@ -25,9 +25,12 @@ class Blas {
   Blas& operator=(const Blas&) = delete;
 
   void run(const Gemm& op, const Launch& on);
-  /// Product and GELU in one; false, and nothing is done, where the library has no such algorithm.
+  /// Product and what follows it in one; false, and nothing is done, where the library has no such
+  /// algorithm.
   bool run(const GemmGelu& op, const Launch& on);
   bool run(const GemmGeluBackward& op, const Launch& on);
+  /// The library overwrites the bias's gradient, so that it comes by scratch memory.
+  bool run(const GemmBiasGradient& op, const Launch& on);
 
  private:
   struct State;

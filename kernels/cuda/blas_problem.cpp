@@ -46,7 +46,9 @@ void mix(uint64_t& hash, int64_t x) {
 }  // namespace
 
 BlasProblem::BlasProblem(const Gemm& op, bool tf32_, Epilogue epilogue_, const View& auxiliary)
-    : bias_type(op.bias.empty() ? DType::f32 : op.bias.type),
+    : bias_type(!op.bias.empty()                       ? op.bias.type
+                : epilogue_ == Epilogue::bias_gradient ? op.c.type
+                                                       : DType::f32),
       bias(!op.bias.empty()),
       accumulate(op.accumulate),
       tf32(tf32_ && op.a.type == DType::f32),
@@ -56,7 +58,8 @@ BlasProblem::BlasProblem(const Gemm& op, bool tf32_, Epilogue epilogue_, const V
   // Where c's rows are contiguous, column-major memory holds cᵀ = op(b)ᵀ · op(a)ᵀ.
   exchanged = d.transposed;
   if ((bias || epilogue != Epilogue::none) && !exchanged)
-    throw std::invalid_argument("gemm: a bias or GELU needs a result whose rows are contiguous");
+    throw std::invalid_argument(
+        "gemm: a bias, its gradient or GELU needs a result whose rows are contiguous");
   d.transposed = false;
   const ColumnMajor x = column_major(op.a, op.transpose_a), y = column_major(op.b, op.transpose_b);
   a = exchanged ? y : x;
@@ -81,15 +84,17 @@ bool BlasProblem::fusable() const {
   const auto aligned = [](const ColumnMajor& m, uint32_t alignment) {
     return m.leading % 8 == 0 && alignment >= wide;
   };
-  const bool types = a.type == DType::bf16 && b.type == DType::bf16 && d.type == DType::bf16;
-  return types && batch == 1 && !accumulate && aligned(d, alignment_d) &&
-         alignment_auxiliary >= wide &&
-         (!bias || (bias_type == DType::bf16 && alignment_bias >= wide && aligned(a, alignment_a) &&
-                    aligned(b, alignment_b)));
+  if (a.type != DType::bf16 || b.type != DType::bf16 || batch != 1) return false;
+  if (!aligned(d, alignment_d) || alignment_auxiliary < wide) return false;
+  const bool operands = aligned(a, alignment_a) && aligned(b, alignment_b);
+  // In d's type: of bf16, what is added to the gradient would be rounded before.
+  if (epilogue == Epilogue::bias_gradient) return operands && !bias && d.type == DType::f32;
+  return d.type == DType::bf16 && !accumulate &&
+         (!bias || (operands && bias_type == DType::bf16 && alignment_bias >= wide));
 }
 
 std::string BlasProblem::text() const {
-  constexpr std::array epilogues = {"", ", GELU", ", GELU's gradient"};
+  constexpr std::array epilogues = {"", ", GELU", ", GELU's gradient", ", a bias's gradient"};
   const auto matrix = [](const ColumnMajor& x) {
     return fmt::format("{} [{}, {}]{} leading {} batch {}", name_of(x.type), x.rows, x.cols,
                        x.transposed ? "T" : "", x.leading, x.batch_stride);

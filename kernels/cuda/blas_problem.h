@@ -13,9 +13,10 @@ struct ColumnMajor {
   bool operator==(const ColumnMajor&) const = default;
 };
 
-/// What the library does with a product before it writes it. `auxiliary` is what stands before
-/// GELU: written by gelu, read by gelu_backward.
-enum class Epilogue : uint8_t { none, gelu, gelu_backward };
+/// What the library does with a product before it writes it, or beside it. `auxiliary` is what
+/// stands before GELU: written by gelu, read by gelu_backward. bias_gradient writes the sums of b
+/// over the depth, [n] of d's type.
+enum class Epilogue : uint8_t { none, gelu, gelu_backward, bias_gradient };
 
 /// A product as cuBLASLt is asked for it: d [m, n] = a [m, k] · b [k, n], everything column by
 /// column. A product of row-major matrices, c = x · y, is one of column-major ones with the
@@ -32,11 +33,16 @@ struct BlasProblem {
 
   bool exchanged = true;  ///< a is op.b and b is op.a; always where there is a bias or epilogue
 
-  /// `auxiliary` is laid out as op.c is. Throws std::invalid_argument for a bias or an epilogue
-  /// where c's rows are not contiguous.
+  /// `auxiliary` is laid out as op.c is; of bias_gradient, the bias's gradient. Throws
+  /// std::invalid_argument for a bias or an epilogue where c's rows are not contiguous.
   BlasProblem(const Gemm& op, bool tf32, Epilogue epilogue = Epilogue::none,
               const View& auxiliary = {});
 
+  /// Whether the library reads or writes a bias's memory.
+  bool has_bias() const { return bias || epilogue == Epilogue::bias_gradient; }
+  bool has_auxiliary() const {
+    return epilogue == Epilogue::gelu || epilogue == Epilogue::gelu_backward;
+  }
   /// Whether the library may divide the depth among blocks. It rounds the sum of their parts to
   /// d's type before an epilogue (pytorch/pytorch pull request 180875; seen on an H100 with
   /// cuBLASLt 13.1), so that a bf16 product with one stays whole.

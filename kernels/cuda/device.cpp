@@ -151,6 +151,10 @@ void CudaDevice::issue(Stream stream, const Operation& operation) {
           if (blas_->run(op, on)) return;
           blas_->run(op.gemm, on);
           run(op.gelu(), on);
+        } else if constexpr (std::is_same_v<Op, GemmBiasGradient>) {
+          if (blas_->run(op, on)) return;
+          blas_->run(op.gemm, on);
+          run(op.sum(), on);
         } else if constexpr (std::is_same_v<Op, FusedAttention> ||
                              std::is_same_v<Op, FusedAttentionBackward>)
           attention_->run(op, on);

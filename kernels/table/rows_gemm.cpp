@@ -299,6 +299,32 @@ Case column_sum(const Setting& s, bool narrow) {
   return c;
 }
 
+/// Gradients of a layer's weights, [n, k], and of its bias, in one.
+Case gemm_bias_gradient(const Setting& s, bool narrow) {
+  const int64_t m = s.rows, n = s.cols, k = depth(s);
+  const DType type = narrow ? s.type : accumulation_type(s.type);
+  Case c = product_case(s,
+                        {{"dc", s.type, {m, n}},
+                         {"a", s.type, {m, k}},
+                         {"dw", type, {n, k}, Role::updated},
+                         {"dbias", type, {n}, Role::updated}},
+                        [](const Views& v) {
+                          return GemmBiasGradient{{.a = v["dc"],
+                                                   .b = v["a"],
+                                                   .c = v["dw"],
+                                                   .bias = {},
+                                                   .transpose_a = true,
+                                                   .accumulate = true},
+                                                  v["dbias"]};
+                        },
+                        {1, n, k, m, {"dc", 1, n}, {"a", k, 1}, {"dw", k, 1}, true, ""});
+  c.reference = [product = c.reference, sum = column_sum(s, narrow).reference](Expected& e) {
+    product(e);
+    sum(e);
+  };
+  return c;
+}
+
 }  // namespace
 
 std::vector<Row> gemm_rows() {
@@ -310,6 +336,9 @@ std::vector<Row> gemm_rows() {
   };
   const auto of_bias = [](bool narrow) {
     return [narrow](const Setting& s) { return column_sum(s, narrow); };
+  };
+  const auto with_bias = [](bool narrow) {
+    return [narrow](const Setting& s) { return gemm_bias_gradient(s, narrow); };
   };
   return {{"gemm", forward, {}, {240, 156}},
           {"gemm/input-gradient", input_gradient, {"gemm"}, {240, 148}},
@@ -323,6 +352,8 @@ std::vector<Row> gemm_rows() {
           {"gemm-gelu", gemm_gelu, {}, {240, 204}},
           {"gelu/before-product", gelu_before, {}, {0, 120}},
           {"gemm-gelu-backward", gemm_gelu_backward, {"gelu/before-product", "gemm"}, {240, 208}},
+          {"gemm-bias-gradient", with_bias(false), {"gemm"}, {240, 300}},
+          {"gemm-bias-gradient/narrow", with_bias(true), {}, {240, 204}},
           {"column-sum", of_bias(false), {"gemm"}, {0, 80}},
           {"column-sum/narrow", of_bias(true), {}, {0, 64}}};
 }

@@ -92,6 +92,7 @@ class CostModel {
   Kernels kernels_of(const Gemm& gemm) const;
   Kernels kernels_of(const GemmGelu& both) const;
   Kernels kernels_of(const GemmGeluBackward& both) const;
+  Kernels kernels_of(const GemmBiasGradient& both) const;
   Kernels kernels_of(const Softmax& softmax) const;
   Kernels kernels_of(const SoftmaxBackward& backward) const;
   Kernels kernels_of(const FusedAttention& attention) const;

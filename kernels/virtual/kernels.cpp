@@ -41,6 +41,14 @@ CostModel::Kernels CostModel::kernels_of(const GemmGeluBackward& both) const {
   return {product(both.gemm, both.gemm.cost().bytes), memory_bound(both.gelu().cost().bytes)};
 }
 
+/// The product's own sums are added to the gradient by a small kernel.
+CostModel::Kernels CostModel::kernels_of(const GemmBiasGradient& both) const {
+  Kernels kernels = kernels_of(both.gemm);
+  kernels.add(
+      memory_bound(software_.bias_gradient ? both.sum().cost().bytes : 3 * bytes(both.dbias)));
+  return kernels;
+}
+
 CostModel::Kernels CostModel::kernels_of(const Softmax& softmax) const {
   const bool separate = softmax.causal && software_.mask;
   const double seen = softmax.causal && !separate ? visible(softmax.x) : 1;

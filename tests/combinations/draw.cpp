@@ -23,6 +23,7 @@ RunConfig Draw::combination() {
   memory(c);
   numbers(c);
   program(c);
+  c.fuse_bias_gradients = once_in(3);
   return c;
 }
 
@@ -121,7 +122,7 @@ std::string text_of(const RunConfig& c) {
       "recompute {} {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} "
       "offload "
       "{} {} {} {} "
-      "overwrite {} steps validated {} {} narrow {} {} seed {} program {}",
+      "overwrite {} biases fused {} steps validated {} {} narrow {} {} seed {} program {}",
       c.model.layers, c.model.hidden, c.model.sequence, c.micro_batch, name_of(c.type),
       c.model.positions == PositionKind::learned ? (c.model.causal ? "gpt" : "bert")
                                                  : (c.model.post_norms ? "gemma" : "llama"),
@@ -133,8 +134,8 @@ std::string text_of(const RunConfig& c) {
       c.recompute_group, c.recompute_layers, c.stored_masks, c.keep_outputs, c.kept_microbatches,
       c.mlp_chunks, c.head_chunks, c.head_tiles, c.step_in_backward, c.offload,
       name_of(c.offload_modules), c.offload_layers, c.offload_optimizer, c.overwrite_gradients,
-      name_of(c.validate_steps), name_of(c.precision), c.narrow_reduction, c.narrow_logits, c.seed,
-      name_of(c.program));
+      c.fuse_bias_gradients, name_of(c.validate_steps), name_of(c.precision), c.narrow_reduction,
+      c.narrow_logits, c.seed, name_of(c.program));
 }
 
 }  // namespace frugal::testing

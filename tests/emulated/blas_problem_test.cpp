@@ -1,4 +1,5 @@
-// Which products cuBLASLt may be asked to end with GELU: its documentation's conditions.
+// Which products cuBLASLt may be asked to end with GELU, or to sum a bias's gradient beside: its
+// documentation's conditions.
 #include "kernels/cuda/blas_problem.h"
 
 #include <gtest/gtest.h>
@@ -41,6 +42,34 @@ TEST(BlasProblemTest, FusesGeluWhereTheLibraryCan) {
   EXPECT_FALSE(fusable({.k = 12})) << "operands with rows of 24 bytes";
   EXPECT_FALSE(fusable({.shift_a = 1})) << "the left one lies off the boundary";
   EXPECT_FALSE(fusable({.shift_b = 1}));
+}
+
+/// Of the gradient of a weight [n, k] and of its bias, which may be added to.
+TEST(BlasProblemTest, SumsABiassGradientWhereTheLibraryCan) {
+  alignas(256) static std::array<char, 1 << 14> memory;
+  const auto sums = [&](DType type, DType result, const Shapes& s) {
+    const auto view = [&](DType of, const Shape& shape, int64_t shift = 0) {
+      return View(memory.data() + shift * size_of(of), of, shape);
+    };
+    const Gemm product{.a = view(type, {s.m, s.n}, s.shift_a),
+                       .b = view(type, {s.m, s.k}, s.shift_b),
+                       .c = view(result, {s.n, s.k}),
+                       .bias = {},
+                       .transpose_a = true,
+                       .accumulate = true};
+    return BlasProblem(product, false, Epilogue::bias_gradient, view(result, {1, s.n}, s.shift))
+        .fusable();
+  };
+  EXPECT_TRUE(sums(DType::bf16, DType::f32, {}));
+  EXPECT_FALSE(sums(DType::bf16, DType::bf16, {})) << "the sum is rounded before it is added";
+  EXPECT_FALSE(sums(DType::f32, DType::f32, {}));
+  EXPECT_FALSE(sums(DType::f64, DType::f64, {}));
+  EXPECT_FALSE(sums(DType::bf16, DType::f32, {.n = 20})) << "rows of 40 bytes";
+  EXPECT_FALSE(sums(DType::bf16, DType::f32, {.k = 12}));
+  EXPECT_TRUE(sums(DType::bf16, DType::f32, {.m = 13})) << "any number of rows";
+  EXPECT_FALSE(sums(DType::bf16, DType::f32, {.shift = 1})) << "sums off the boundary of 16 bytes";
+  EXPECT_FALSE(sums(DType::bf16, DType::f32, {.shift_a = 1}));
+  EXPECT_FALSE(sums(DType::bf16, DType::f32, {.shift_b = 1}));
 }
 
 TEST(BlasProblemTest, DividesNoDepthBehindWhichABf16EpilogueRounds) {

@@ -58,6 +58,10 @@ class EmulatedDevice final : public Device {
             if (blas_.run(op, launch_)) return;
             blas_.run(op.gemm, launch_);
             cuda::run(op.gelu(), launch_);
+          } else if constexpr (requires { op.gemm, op.sum(); }) {
+            if (blas_.run(op, launch_)) return;
+            blas_.run(op.gemm, launch_);
+            cuda::run(op.sum(), launch_);
           } else
             cpu_.execute(op);
         },

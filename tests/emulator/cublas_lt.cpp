@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "kernels/types.h"
@@ -22,7 +23,7 @@ struct cublasLtMatmulDescription {
   cudaDataType_t scale;
   cublasOperation_t operation_a = CUBLAS_OP_N, operation_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  void* bias = nullptr;
   void* auxiliary = nullptr;
   int64_t auxiliary_leading = 0;
   int32_t bias_type = -1;  // the library's default: as the result's
@@ -66,6 +67,8 @@ using Layout = cublasLtMatrixLayout;
 bool is_gelu(cublasLtEpilogue_t e) {
   return e == CUBLASLT_EPILOGUE_GELU_AUX || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
+/// Written: sums of op(b) over the depth, one for each of d's columns.
+bool has_bias_gradient(cublasLtEpilogue_t e) { return e == CUBLASLT_EPILOGUE_BGRADB; }
 bool has_bias(cublasLtEpilogue_t e) {
   return e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
@@ -102,7 +105,9 @@ bool supported(const Description& p, const Layout& a, const Layout& b, const Lay
                      (d.type == a.type || (a.type == CUDA_R_16BF && d.type == CUDA_R_32F)) &&
                      (p.compute == CUBLAS_COMPUTE_64F) == wide && (p.scale == CUDA_R_64F) == wide &&
                      (p.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a.type == CUDA_R_32F);
-  const bool bias = !has_bias(p.epilogue) || p.bias_type == -1 || p.bias_type == d.type;
+  const bool any_bias = has_bias(p.epilogue) || has_bias_gradient(p.epilogue);
+  const bool bias = (!any_bias || p.bias_type == -1 || p.bias_type == d.type) &&
+                    (!has_bias_gradient(p.epilogue) || d.batch == 1);
   const bool auxiliary = !has_auxiliary(p.epilogue) ||
                          (d.type == CUDA_R_16BF && d.batch == 1 && p.auxiliary_leading % 8 == 0 &&
                           reinterpret_cast<uintptr_t>(p.auxiliary) % 16 == 0);
@@ -116,7 +121,7 @@ bool consistent(const Description& p, const Layout& a, const Layout& b, const La
   return dense(a) && dense(b) && dense(d) && a.batch == d.batch && b.batch == d.batch &&
          (ta ? a.cols : a.rows) == d.rows && (tb ? b.rows : b.cols) == d.cols &&
          (ta ? a.rows : a.cols) == (tb ? b.cols : b.rows) &&
-         (!has_bias(p.epilogue) || p.bias != nullptr) &&
+         ((!has_bias(p.epilogue) && !has_bias_gradient(p.epilogue)) || p.bias != nullptr) &&
          (!has_auxiliary(p.epilogue) || (p.auxiliary != nullptr && p.auxiliary_leading >= d.rows));
 }
 
@@ -147,7 +152,8 @@ struct Product {
     };
     if (description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
       return divided || !wide(a, a_data) || !wide(b, b_data);
-    return divided && description.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+    return divided && description.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+           !has_bias_gradient(description.epilogue);
   }
 
   double finish(int64_t i, int64_t j, double sum) const {
@@ -183,6 +189,9 @@ struct Product {
     for (int64_t s = 0; s < d.batch; ++s) {
       const std::vector<double> left = along_depth(a, a_data, ta, s);
       const std::vector<double> right = along_depth(b, b_data, !tb, s);
+      for (int64_t j = 0; has_bias_gradient(description.epilogue) && j < d.cols; ++j)
+        put(d.type, description.bias, j,
+            std::accumulate(right.begin() + j * depth, right.begin() + (j + 1) * depth, 0.0));
       for (int64_t j = 0; j < d.cols; ++j)
         for (int64_t i = 0; i < d.rows; ++i) {
           const double *x = left.data() + i * depth, *y = right.data() + j * depth;

@@ -60,7 +60,9 @@ TEST(StepWork, CountsEveryOperationOfAStep) {
 }
 
 TEST(StepWork, OfAVirtualDeviceIsTheProcessors) {
-  for (RunConfig config : {small_gpt(), small_llama()}) {
+  RunConfig fused = small_gpt();
+  fused.fuse_bias_gradients = true;
+  for (RunConfig config : {small_gpt(), small_llama(), fused}) {
     config.microbatches = 4;
     const auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
     const StepWork counted = step(config, *cluster).work, executed = step(config).work;

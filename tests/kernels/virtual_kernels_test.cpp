@@ -79,6 +79,16 @@ TEST(Kernels, AWeightsGradientIsAddedToThoseBefore) {
   EXPECT_EQ(with(&Software::accumulation, g), (Seconds{product_bytes, 3 * 64}));
 }
 
+/// In the product's own kernel; what it has summed is added to those before by another.
+TEST(Kernels, ABiassGradientComesWithItsWeights) {
+  const View sums = f32({8});  // 32 bytes
+  const GemmBiasGradient both{
+      {.a = x, .b = bf16({4, 2}), .c = f32({8, 2}), .bias = {}, .transpose_a = true}, sums};
+  constexpr double bytes = 64 + 16 + 64;
+  EXPECT_EQ(kernels(byte_machine(), both), (Seconds{bytes, 3 * 32}));
+  EXPECT_EQ(with(&Software::bias_gradient, both), (Seconds{bytes, 64 + 2 * 32}));
+}
+
 TEST(Kernels, SoftmaxReadsWhatItSeesAndItsDropoutFollows) {
   const View scores = bf16({1, 8, 8});  // 128 bytes
   const View kept(nullptr, DType::u8, {1, 8, 8});

@@ -63,7 +63,7 @@ Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved,
     return saved.input;
   };
   Tensor dprojected =
-      undo_dropped(pass, dy, saved.mask, projection_.bias(),
+      undo_dropped(pass, dy, saved.mask, projection_.bias_to_sum(pass),
                    randomness::of_hidden(pass, randomness::Site::attention_output, layer_));
   const bool early = pass.rank.config.program.keeps.early_releases;
   if (early) saved.mask.release();
