@@ -51,8 +51,8 @@ class Watch:
         command = ["compute-sanitizer", "--tool", tool, "--destroy-on-device-error", "kernel", "--error-exitcode", "9",
                    "--print-limit", "20", program, "--gtest_filter=" + ":".join(tests)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        errors="replace", env={**os.environ, "FRUGAL_TEST_SMALL": "1"},
-                                        process_group=0)
+                                        errors="replace", process_group=0,
+                                        env={**os.environ, "FRUGAL_TEST_SMALL": "1", "FRUGAL_CUDA_PAGES": "0"})
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "kernels/cuda/check.h"
 #include "kernels/support/bytes.h"
 #include "kernels/support/error.h"
@@ -65,20 +67,24 @@ void CudaMemory::refuse(int64_t bytes) const {
                     bytes, in_use_, in_use_ + static_cast<int64_t>(free));
 }
 
-void* CudaMemory::allocate(int64_t bytes) {
+/// Null where there is no more.
+void* CudaMemory::take(int64_t bytes) {
+  if (!std::exchange(begun_, true) && place_ == Place::gpu) paged_ = PagedMemory::of_current();
+  if (paged_) return paged_->allocate(bytes);
   const int64_t size = size_class(bytes);
   auto& blocks = free_[size];
-  void* address = nullptr;
   if (!blocks.empty()) {
-    address = blocks.back();
+    void* const address = blocks.back();
     blocks.pop_back();
-  } else {
-    address = obtain(size);
-    if (address == nullptr) {
-      release_free_blocks();
-      address = obtain(size);
-    }
+    return address;
   }
+  if (void* const address = obtain(size)) return address;
+  release_free_blocks();
+  return obtain(size);
+}
+
+void* CudaMemory::allocate(int64_t bytes) {
+  void* const address = take(bytes);
   if (address == nullptr) refuse(bytes);
   in_use_ += bytes;
   return address;
@@ -87,6 +93,7 @@ void* CudaMemory::allocate(int64_t bytes) {
 void CudaMemory::deallocate(void* address, int64_t bytes) noexcept {
   if (address == nullptr) return;
   in_use_ -= bytes;
+  if (paged_) return paged_->deallocate(address, bytes);
   const int64_t size = size_class(bytes);
   try {
     free_[size].push_back(address);
@@ -96,6 +103,7 @@ void CudaMemory::deallocate(void* address, int64_t bytes) noexcept {
 }
 
 void CudaMemory::release_free_blocks() noexcept {
+  if (paged_) paged_->release_free();
   for (auto& [size, blocks] : free_) {
     for (void* const block : blocks) give_back(block, size);
     blocks.clear();

@@ -136,12 +136,14 @@ TEST_F(EmulatedGpu, ScratchMemoryIsTheComputeStreamsAlone) {
   EXPECT_EQ(sum, 64);
 }
 
-/// The allocator takes whole pages of 2 MiB for what is large.
+/// Without virtual memory the allocator takes whole pages of 2 MiB for what is large.
 TEST_F(EmulatedGpu, SaysThatWhatIsFreeIsNotOneBlock) {
   constexpr int64_t mebibyte = 1 << 20;
   const int64_t all = emulator::gpu().memory;
+  emulator::gpu().virtual_memory = false;
+  const auto device = make_cuda_device();
   emulator::gpu().memory -= free_gpu_memory() + (32 << 20) - 7 * mebibyte / 2;
-  Ledger ledger(*device_);
+  Ledger ledger(*device);
   std::string text;
   try {
     const Tensor x(ledger, Kind::activation, DType::u8, {13 * mebibyte / 4});
@@ -149,6 +151,7 @@ TEST_F(EmulatedGpu, SaysThatWhatIsFreeIsNotOneBlock) {
     text = error.what();
   }
   emulator::gpu().memory = all;
+  emulator::gpu().virtual_memory = true;
   EXPECT_THAT(text, HasSubstr("3.5 MiB are free, but not as one block"));
 }
 

@@ -1,15 +1,19 @@
 #include "tests/emulator/arena.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "tests/emulator/gpu.h"
 
@@ -25,15 +29,33 @@ constexpr size_t large = size_t{1} << 20, large_page = size_t{2} << 20;
 constexpr int no_number = 0xFF;
 constexpr size_t filled = size_t{64} << 10;  // at either end of a block
 
+constexpr size_t fewest_addresses = size_t{2} << 40;
+
+/// Of a GPU's memory, of which the emulator's file has the pages that are mapped.
+struct Page {
+  bool held = true;  ///< by its handle
+  int mapped = 0;    ///< so many times
+};
+
+struct Block {
+  size_t size = 0;
+  bool reserved = false;  ///< are addresses; otherwise a block of memory
+  bool readable = true;
+};
+
 struct Arena {
   char* begin = nullptr;
   size_t size = 0;
-  size_t used = 0;                  ///< bytes of blocks
-  size_t reached = 0;               ///< nothing behind was ever given, in whole pages
-  std::map<size_t, size_t> blocks;  ///< offset to size
+  size_t used = 0;                   ///< bytes of blocks and pages
+  size_t reached = 0;                ///< nothing behind was ever given, in whole pages
+  std::map<size_t, Block> blocks;    ///< by offset
+  std::map<uint64_t, Page> pages;    ///< by their place in the file
+  std::set<uint64_t> unused;         ///< places before the last page
+  std::map<size_t, uint64_t> where;  ///< offset to the page that is mapped there
+  int file = -1;
   int open = 0;
 
-  Arena() : size(static_cast<size_t>(gpu().memory) * addresses) {
+  Arena() : size(std::max(static_cast<size_t>(gpu().memory) * addresses, fewest_addresses)) {
     void* const memory =
         mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -62,9 +84,9 @@ Arena& arena(int gpu) {
 /// The first gap that is large enough; the arena's size where there is none.
 size_t gap(const Arena& a, size_t bytes) {
   size_t end = 0;
-  for (const auto& [offset, size] : a.blocks) {
+  for (const auto& [offset, block] : a.blocks) {
     if (offset - end >= bytes) return end;
-    end = offset + size;
+    end = offset + block.size;
   }
   return a.size - end >= bytes ? end : a.size;
 }
@@ -74,6 +96,55 @@ size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * 
 size_t offset_in(const Arena& a, const void* address) {
   return static_cast<size_t>(static_cast<const char*>(address) - a.begin);
 }
+
+bool spans(const Arena& a, size_t offset, size_t bytes) {
+  const auto found = a.blocks.find(offset);
+  return found != a.blocks.end() && found->second.reserved && found->second.size == bytes;
+}
+
+/// What is at these addresses from now on: a page, or nothing.
+void put(const Arena& a, size_t offset, const uint64_t* page) {
+  if (!gpu().computes) return;
+  const int protection = a.open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+  void* const at = a.begin + offset;
+  const void* const got = page == nullptr
+                              ? mmap(at, physical_page, protection,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)
+                              : mmap(at, physical_page, protection, MAP_SHARED | MAP_FIXED, a.file,
+                                     static_cast<off_t>(*page * physical_page));
+  if (got == at) return;
+  std::perror("emulator: mmap");
+  std::abort();
+}
+
+void fill_page(const Arena& a, uint64_t page) {
+  void* const memory = mmap(nullptr, physical_page, PROT_READ | PROT_WRITE, MAP_SHARED, a.file,
+                            static_cast<off_t>(page * physical_page));
+  if (memory == MAP_FAILED) {
+    std::perror("emulator: mmap");
+    std::abort();
+  }
+  std::memset(memory, no_number, physical_page);
+  munmap(memory, physical_page);
+}
+
+/// The GPU's number, and the page's from 1.
+uint64_t handle_of(int gpu, uint64_t page) { return static_cast<uint64_t>(gpu) << 32 | (page + 1); }
+Arena* arena_of(uint64_t handle) {
+  const uint64_t gpu = handle >> 32;
+  return gpu < arenas.size() && handle != 0 ? arenas[gpu].get() : nullptr;
+}
+uint64_t page_of(uint64_t handle) { return (handle & 0xFFFFFFFFU) - 1; }
+
+void forget_unused(Arena& a, uint64_t page) {
+  const Page& state = a.pages.at(page);
+  if (state.held || state.mapped > 0) return;
+  a.pages.erase(page);
+  a.unused.insert(page);
+  a.used -= physical_page;
+}
+
+std::atomic<int64_t> calls = 0;
 
 /// The one in which the address lies; null where none.
 Arena* around(const void* address) {
@@ -93,7 +164,7 @@ void* allocate(int gpu, size_t bytes) {
     std::fprintf(stderr, "emulator: no more addresses\n");
     std::abort();
   }
-  a.blocks[offset] = size;
+  a.blocks[offset] = {size};
   a.used += size;
   a.reached = std::max(a.reached, round_up(offset + size, page));
   const Open open(gpu);
@@ -109,8 +180,8 @@ bool release(void* address) {
   Arena* const a = around(address);
   if (a == nullptr) return false;
   const auto found = a->blocks.find(offset_in(*a, address));
-  if (found == a->blocks.end()) return false;
-  a->used -= found->second;
+  if (found == a->blocks.end() || found->second.reserved) return false;
+  a->used -= found->second.size;
   a->blocks.erase(found);
   return true;
 }
@@ -125,9 +196,103 @@ bool contains(const void* address, size_t bytes, int gpu) {
   const size_t offset = offset_in(*a, address);
   const auto next = a->blocks.upper_bound(offset);
   if (next == a->blocks.begin()) return false;
-  const auto& [begin, size] = *std::prev(next);
-  return offset + bytes <= begin + size;
+  const auto& [begin, block] = *std::prev(next);
+  return block.readable && offset + bytes <= begin + block.size;
 }
+
+void* reserve(int gpu, size_t bytes) {
+  Arena& a = arena(gpu);
+  if (bytes == 0 || bytes % physical_page != 0) return nullptr;
+  const size_t offset = round_up(gap(a, bytes + physical_page), physical_page);
+  if (offset + bytes > a.size) return nullptr;
+  a.blocks[offset] = {bytes, true, false};
+  const size_t before = std::exchange(a.reached, std::max(a.reached, offset + bytes));
+  if (a.open > 0 && a.reached > before) a.allow(PROT_READ | PROT_WRITE);
+  return a.begin + offset;
+}
+
+bool free_addresses(void* begin, size_t bytes) {
+  Arena* const a = around(begin);
+  if (a == nullptr || !spans(*a, offset_in(*a, begin), bytes)) return false;
+  const size_t offset = offset_in(*a, begin);
+  const auto mapped = a->where.lower_bound(offset);
+  if (mapped != a->where.end() && mapped->first < offset + bytes) return false;
+  a->blocks.erase(offset);
+  return true;
+}
+
+uint64_t create_page(int gpu) {
+  ++calls;
+  Arena& a = arena(gpu);
+  if (physical_page > static_cast<size_t>(emulator::gpu().memory) - a.used) return 0;
+  if (a.file < 0) {
+    a.file = memfd_create("emulated GPU", MFD_CLOEXEC);
+    if (a.file < 0 || ftruncate(a.file, emulator::gpu().memory + (1 << 21)) != 0) {
+      std::perror("emulator: no file for memory");
+      std::abort();
+    }
+  }
+  const uint64_t page =
+      a.unused.empty() ? a.pages.size() : a.unused.extract(a.unused.begin()).value();
+  a.pages[page] = {};
+  a.used += physical_page;
+  if (emulator::gpu().computes) fill_page(a, page);
+  return handle_of(gpu, page);
+}
+
+bool release_page(uint64_t handle) {
+  Arena* const a = arena_of(handle);
+  if (a == nullptr || !a->pages.contains(page_of(handle))) return false;
+  a->pages[page_of(handle)].held = false;
+  forget_unused(*a, page_of(handle));
+  return true;
+}
+
+bool map(void* begin, uint64_t handle) {
+  ++calls;
+  Arena* const a = around(begin);
+  if (a == nullptr || arena_of(handle) != a || !a->pages.contains(page_of(handle))) return false;
+  const size_t offset = offset_in(*a, begin);
+  const auto next = a->blocks.upper_bound(offset);
+  if (offset % physical_page != 0 || next == a->blocks.begin()) return false;
+  const auto& [first, block] = *std::prev(next);
+  if (!block.reserved || offset + physical_page > first + block.size) return false;
+  const uint64_t page = page_of(handle);
+  if (!a->where.emplace(offset, page).second) return false;
+  ++a->pages[page].mapped;
+  put(*a, offset, &page);
+  return true;
+}
+
+bool unmap(void* begin, size_t bytes) {
+  ++calls;
+  Arena* const a = around(begin);
+  if (a == nullptr || !spans(*a, offset_in(*a, begin), bytes)) return false;
+  const size_t offset = offset_in(*a, begin);
+  a->blocks[offset].readable = false;
+  for (size_t at = offset; at < offset + bytes; at += physical_page) {
+    const auto found = a->where.find(at);
+    if (found == a->where.end()) continue;
+    const uint64_t page = found->second;
+    a->where.erase(found);
+    put(*a, at, nullptr);
+    --a->pages[page].mapped;
+    forget_unused(*a, page);
+  }
+  return true;
+}
+
+bool allow(void* begin, size_t bytes) {
+  Arena* const a = around(begin);
+  if (a == nullptr || !spans(*a, offset_in(*a, begin), bytes)) return false;
+  const size_t offset = offset_in(*a, begin);
+  for (size_t at = offset; at < offset + bytes; at += physical_page)
+    if (!a->where.contains(at)) return false;
+  a->blocks[offset].readable = true;
+  return true;
+}
+
+int64_t page_calls() { return calls; }
 
 Open::Open(int gpu) : gpu_(gpu) {
   if (arena(gpu_).open++ == 0) arena(gpu_).allow(PROT_READ | PROT_WRITE);

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 /// The emulated GPUs' memory. The host cannot read or write it, as it cannot a GPU's, and neither
 /// can another GPU: a program that does ends with a segmentation fault.
@@ -11,6 +12,23 @@ void* allocate(int gpu, size_t bytes);
 /// False for what allocate() did not give.
 bool release(void* address);
 size_t in_use(int gpu);
+
+// Virtual memory, by whole pages. False, or null, for what CUDA's documentation does not allow.
+
+constexpr size_t physical_page = size_t{2} << 20;
+/// Addresses behind which nothing is.
+void* reserve(int gpu, size_t bytes);
+bool free_addresses(void* begin, size_t bytes);
+/// A page, filled as a block is; 0 where there is no room. Released, it goes with its last address.
+uint64_t create_page(int gpu);
+bool release_page(uint64_t handle);
+bool map(void* begin, uint64_t handle);
+bool unmap(void* begin, size_t bytes);
+/// Lets its GPU read and write what is mapped there.
+bool allow(void* begin, size_t bytes);
+/// Calls of map(), unmap() and create_page() so far.
+int64_t page_calls();
+
 constexpr int any_gpu = -1;
 /// Whether all bytes are of one block of that GPU.
 bool contains(const void* address, size_t bytes, int gpu = any_gpu);

@@ -17,6 +17,7 @@ struct Gpu {
   std::vector<int> visible = {};  ///< which of the machine's these are; the first where it is empty
   int multiprocessors = computes ? 1 : 132;
   int64_t memory = int64_t{139} << 30;
+  bool virtual_memory = true;  ///< whether the driver has it
   /// Once one is asked for a larger block, as a measured peak's operands are, they compute no more:
   /// small models train, and their records have a peak that means nothing.
   int64_t largest_block = std::numeric_limits<int64_t>::max();

@@ -95,6 +95,8 @@ class Memory(Rehearsal):
             self.assertEqual(ours["peak"], virtual["peak"], more)
             self.assertEqual(ours["peak_total"], virtual["peak_total"], more)
             self.assertGreaterEqual(ours["reserved"], ours["peak_total"])
+            # Products' workspace has 32 MiB.
+            self.assertLessEqual(ours["reserved"], 1.01 * ours["peak_total"] + 48 * 2**20, more)
 
     def test_of_a_lone_rank_too(self):
         shape = ["--model", "22B", "--layers", "1", "--type", "bf16", "--micro-batch", "4", "--tensor-parallel", "8",

@@ -1,0 +1,229 @@
+#include "kernels/cuda/paged_memory.h"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "kernels/cuda/check.h"
+
+namespace frugal::kernels::cuda {
+
+/// The driver's functions. It is not linked, so that programs start where there is none.
+struct Driver {
+  decltype(&cuDeviceGetAttribute) attribute = nullptr;
+  decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
+  decltype(&cuMemAddressReserve) reserve = nullptr;
+  decltype(&cuMemAddressFree) free = nullptr;
+  decltype(&cuMemCreate) create = nullptr;
+  decltype(&cuMemRelease) release = nullptr;
+  decltype(&cuMemMap) map = nullptr;
+  decltype(&cuMemUnmap) unmap = nullptr;
+  decltype(&cuMemSetAccess) set_access = nullptr;
+};
+
+namespace {
+
+constexpr auto page = static_cast<size_t>(PagePlaces::page);
+/// Of addresses that are kept. A page's entry in the GPU's table has 8 bytes; the driver's own has
+/// more.
+constexpr int64_t most_mapped = int64_t{1} << 40;
+
+/// Errors have the numbers that the runtime gives them.
+void check(CUresult result, const char* call, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE()) {
+  cuda::check(static_cast<cudaError_t>(result), call, file, line);
+}
+
+template <class F>
+bool find(const char* name, F& function) {
+  constexpr unsigned version = 12000;
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+  if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) return false;
+  function = reinterpret_cast<F>(found);
+  return true;
+}
+
+const Driver* driver() {
+  static const std::optional<Driver> found = []() -> std::optional<Driver> {
+    Driver d;
+    const bool all = find("cuDeviceGetAttribute", d.attribute) &&
+                     find("cuMemGetAllocationGranularity", d.granularity) &&
+                     find("cuMemAddressReserve", d.reserve) && find("cuMemAddressFree", d.free) &&
+                     find("cuMemCreate", d.create) && find("cuMemRelease", d.release) &&
+                     find("cuMemMap", d.map) && find("cuMemUnmap", d.unmap) &&
+                     find("cuMemSetAccess", d.set_access);
+    return all ? std::optional(d) : std::nullopt;
+  }();
+  return found ? &*found : nullptr;
+}
+
+CUmemLocation location(int device) {
+  CUmemLocation location{};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = device;
+  return location;
+}
+
+constexpr int most_devices = 64;
+uint64_t bit(int device) { return uint64_t{1} << static_cast<unsigned>(device); }
+CUdeviceptr address_of(char* begin) { return reinterpret_cast<CUdeviceptr>(begin); }
+
+CUmemAllocationProp properties_of(int device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = location(device);
+  return properties;
+}
+
+/// On which this process has had memory, as bits.
+std::atomic<uint64_t> devices_used = 0;
+
+}  // namespace
+
+std::unique_ptr<PagedMemory> PagedMemory::of_current() {
+  int device = 0, supported = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  const char* const wanted = std::getenv("FRUGAL_CUDA_PAGES");
+  if ((wanted != nullptr && std::string_view(wanted) == "0") || driver() == nullptr) return nullptr;
+  check(driver()->attribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                            device),
+        "cuDeviceGetAttribute");
+  if (supported == 0) return nullptr;
+  const CUmemAllocationProp properties = properties_of(device);
+  size_t granularity = 0;
+  check(driver()->granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+        "cuMemGetAllocationGranularity");
+  if (page % granularity != 0) return nullptr;
+  return std::unique_ptr<PagedMemory>(new PagedMemory(*driver(), device));
+}
+
+PagedMemory::PagedMemory(const Driver& driver, int device) : driver_(driver), device_(device) {
+  devices_used |= bit(device);
+}
+
+PagedMemory::~PagedMemory() { release_free(); }
+
+unsigned long long& PagedMemory::handle_of(int number) {
+  const auto i = static_cast<size_t>(number);
+  if (i >= handles_.size()) handles_.resize(i + 1);
+  return handles_[i];
+}
+
+/// Whether the pages are there, or can be had.
+bool PagedMemory::have(const std::vector<int>& pages) {
+  const auto is_missing = [&](int number) { return handle_of(number) == 0; };
+  const auto missing = static_cast<size_t>(std::ranges::count_if(pages, is_missing));
+  if (missing == 0) return true;
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  if (missing * page > free) return false;
+  const CUmemAllocationProp properties = properties_of(device_);
+  for (const int number : pages) {
+    if (!is_missing(number)) continue;
+    const CUresult result = driver_.create(&handle_of(number), page, &properties, 0);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) return false;
+    check(result, "cuMemCreate");
+    reserved_ += PagePlaces::page;
+  }
+  return true;
+}
+
+/// For its own device, and those of other ranks in this process, as memory that the runtime gives.
+void PagedMemory::allow(char* begin, size_t pages) const {
+  std::vector<CUmemAccessDesc> all;
+  for (int device = 0; device < most_devices; ++device)
+    if ((reaching_ & bit(device)) != 0)
+      all.push_back({location(device), CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  check(driver_.set_access(address_of(begin), pages * page, all.data(), all.size()),
+        "cuMemSetAccess");
+}
+
+void PagedMemory::allow_new_devices() {
+  const uint64_t used = devices_used;
+  if (std::exchange(seen_, used) == used) return;
+  uint64_t reaching = bit(device_);
+  for (int device = 0; device < most_devices; ++device) {
+    int can = 0;
+    if (device == device_ || (used & bit(device)) == 0) continue;
+    check(cudaDeviceCanAccessPeer(&can, device, device_), "cudaDeviceCanAccessPeer");
+    if (can != 0) reaching |= bit(device);
+  }
+  if (std::exchange(reaching_, reaching) == reaching) return;
+  for (const auto& [pages, range] : ranges_) allow(range.begin, pages.size());
+}
+
+PagedMemory::Ranges::iterator PagedMemory::range_of(const std::vector<int>& pages) {
+  if (const auto found = ranges_.find(pages); found != ranges_.end()) return found;
+  const size_t bytes = pages.size() * page;
+  CUdeviceptr begin = 0;
+  check(driver_.reserve(&begin, bytes, page, 0, 0), "cuMemAddressReserve");
+  for (size_t i = 0; i < pages.size(); ++i)
+    check(driver_.map(begin + i * page, page, 0, handles_[static_cast<size_t>(pages[i])], 0),
+          "cuMemMap");
+  const Range range{reinterpret_cast<char*>(begin), 0};
+  allow(range.begin, pages.size());
+  mapped_ += static_cast<int64_t>(bytes);
+  return ranges_.emplace(pages, range).first;
+}
+
+void* PagedMemory::allocate(int64_t bytes) {
+  allow_new_devices();
+  if (mapped_ > most_mapped) unmap_unused();
+  const PagePlaces::Place place = places_.take(bytes);
+  if (!have(place.pages)) {
+    places_.give_back(place, bytes);
+    for (const int number : place.pages)
+      if (handle_of(number) == 0) places_.drop(number);
+    release_free();
+    return nullptr;
+  }
+  const auto range = range_of(place.pages);
+  char* const address = range->second.begin + place.offset;
+  blocks_[address] = {range, place.offset};
+  ++range->second.blocks;
+  return address;
+}
+
+void PagedMemory::deallocate(void* address, int64_t bytes) noexcept {
+  const auto found = blocks_.find(address);
+  if (found == blocks_.end()) return;
+  const auto [range, offset] = found->second;
+  --range->second.blocks;
+  blocks_.erase(found);
+  try {
+    places_.give_back({range->first, offset}, bytes);
+  } catch (...) {  // without memory for its lists the block stays taken
+  }
+}
+
+void PagedMemory::unmap_unused() noexcept {
+  cudaDeviceSynchronize();
+  std::erase_if(ranges_, [&](const auto& entry) {
+    const auto& [pages, range] = entry;
+    const size_t bytes = pages.size() * page;
+    if (range.blocks > 0) return false;
+    driver_.unmap(address_of(range.begin), bytes);
+    driver_.free(address_of(range.begin), bytes);
+    mapped_ -= static_cast<int64_t>(bytes);
+    return true;
+  });
+}
+
+void PagedMemory::release_free() noexcept {
+  unmap_unused();
+  for (const int number : places_.drop_free()) {
+    driver_.release(std::exchange(handles_[static_cast<size_t>(number)], 0));
+    reserved_ -= PagePlaces::page;
+  }
+}
+
+}  // namespace frugal::kernels::cuda

@@ -1,0 +1,66 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/cuda/page_places.h"
+
+namespace frugal::kernels::cuda {
+
+struct Driver;
+
+/// A GPU's memory by pages of 2 MiB, of which each block has addresses of its own. So no memory is
+/// kept for one size of blocks only, and none is given back while a process trains: pages that a
+/// block has left get further addresses for the next one. They keep the former ones, which the
+/// next block at the same place has again: steps that are alike map nothing. Nobody waits for the
+/// work that uses a block either, as its pages stay where they are; who uses them next is behind
+/// it in the stream's order (CUDA programming guide, "Virtual Aliasing Support").
+class PagedMemory {
+ public:
+  /// Of the current device; null where its driver has no virtual memory, or other pages, or
+  /// FRUGAL_CUDA_PAGES is 0: compute-sanitizer knows the blocks of cudaMalloc alone.
+  static std::unique_ptr<PagedMemory> of_current();
+  PagedMemory(const PagedMemory&) = delete;
+  PagedMemory& operator=(const PagedMemory&) = delete;
+  ~PagedMemory();
+
+  /// Null where there is no more; pages without blocks are then given back.
+  void* allocate(int64_t bytes);
+  void deallocate(void* address, int64_t bytes) noexcept;
+  int64_t reserved() const { return reserved_; }
+  /// Gives pages without blocks back, and all addresses that no block has. Waits for the GPU.
+  void release_free() noexcept;
+
+ private:
+  /// Addresses of pages, one behind the other.
+  struct Range {
+    char* begin = nullptr;
+    int blocks = 0;  ///< that are there
+  };
+  using Ranges = std::map<std::vector<int>, Range>;
+  struct Block {
+    Ranges::iterator range;
+    int64_t offset = 0;  ///< in it
+  };
+
+  PagedMemory(const Driver& driver, int device);
+  unsigned long long& handle_of(int number);
+  bool have(const std::vector<int>& pages);
+  Ranges::iterator range_of(const std::vector<int>& pages);
+  void allow(char* begin, size_t pages) const;
+  void allow_new_devices();
+  void unmap_unused() noexcept;
+
+  const Driver& driver_;
+  int device_;
+  uint64_t seen_ = 0, reaching_ = 0;  // devices of this process, and those that may reach it: bits
+  PagePlaces places_;
+  std::vector<unsigned long long> handles_;  // of pages; 0: it is not there
+  Ranges ranges_;
+  std::unordered_map<void*, Block> blocks_;
+  int64_t reserved_ = 0, mapped_ = 0;  // bytes; of all addresses
+};
+
+}  // namespace frugal::kernels::cuda
