@@ -181,7 +181,7 @@ struct Blas::State {
   bool run(const BlasProblem& problem, const Operands& operands, const Launch& on);
   /// With the fastest algorithm, which is kept; with the library's first until there is memory to
   /// time them in. `untimed`: Plan::untimed so far.
-  Plan prepare(const BlasProblem& problem, const Operands& operands, cudaStream_t stream,
+  Plan prepare(const BlasProblem& problem, const Operands& operands, const Launch& on,
                int64_t untimed = 0);
   cublasStatus_t multiply(const BlasProblem& problem, const Plan& plan, const Operands& operands,
                           const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
@@ -192,7 +192,7 @@ struct Blas::State {
   std::optional<cublasLtMatmulAlgo_t> choose(const BlasProblem& problem, const Plan& plan,
                                              Operands operands,
                                              const std::vector<cublasLtMatmulAlgo_t>& proposed,
-                                             cudaStream_t stream) const;
+                                             const Launch& on) const;
 
   CudaMemory& memory;
   Algorithms& algorithms;
@@ -254,18 +254,18 @@ bool Blas::State::accepts(const Plan& plan, const cublasLtMatmulAlgo_t& algorith
 /// On the operands themselves, but for what is accumulated into.
 std::optional<cublasLtMatmulAlgo_t> Blas::State::choose(
     const BlasProblem& problem, const Plan& plan, Operands operands,
-    const std::vector<cublasLtMatmulAlgo_t>& proposed, cudaStream_t stream) const {
+    const std::vector<cublasLtMatmulAlgo_t>& proposed, const Launch& on) const {
   if (proposed.size() == 1) return proposed.front();
   std::optional<Spare> spare;
   if (problem.accumulate) {
-    spare.emplace(problem, stream);
+    spare.emplace(memory, problem, on.stream);
     if (spare->data() == nullptr) return std::nullopt;
     operands.d = spare->data();
   }
-  Stopwatch watch(stream);
+  Stopwatch watch(on);
   const auto execute = [&](size_t i) -> std::optional<Execution> {
     watch.start();
-    const cublasStatus_t status = multiply(problem, plan, operands, proposed[i], stream);
+    const cublasStatus_t status = multiply(problem, plan, operands, proposed[i], on.stream);
     const Execution execution = watch.stop();
     if (status != CUBLAS_STATUS_SUCCESS) return std::nullopt;
     return execution;
@@ -273,7 +273,7 @@ std::optional<cublasLtMatmulAlgo_t> Blas::State::choose(
   return proposed[fastest(proposed.size(), execute).value_or(0)];
 }
 
-Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands, cudaStream_t stream,
+Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands, const Launch& on,
                           int64_t untimed) {
   Plan plan{describe(problem), layout(problem.a, problem.batch), layout(problem.b, problem.batch),
             layout(problem.d, problem.batch)};
@@ -288,7 +288,7 @@ Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands, 
   const auto proposed = propose(problem, plan);
   plan.possible = !proposed.empty();
   if (!plan.possible) return plan;
-  const auto chosen = choose(problem, plan, operands, proposed, stream);
+  const auto chosen = choose(problem, plan, operands, proposed, on);
   plan.algorithm = proposed.front();
   plan.untimed = chosen ? 0 : untimed + 1;
   if (chosen)
@@ -301,11 +301,11 @@ bool Blas::State::run(const BlasProblem& problem, const Operands& operands, cons
   auto found = plans.find(problem);
   if (found == plans.end()) {
     if (plans.size() >= most_plans) plans.clear();
-    found = plans.emplace(problem, prepare(problem, operands, on.stream)).first;
+    found = plans.emplace(problem, prepare(problem, operands, on)).first;
   } else if (int64_t& untimed = found->second.untimed; untimed > 0) {
     // To ask for memory where there is none takes long: it is asked for ever more seldom.
     if (std::has_single_bit(static_cast<uint64_t>(untimed) + 1))
-      found->second = prepare(problem, operands, on.stream, untimed);
+      found->second = prepare(problem, operands, on, untimed);
     else
       ++untimed;
   }

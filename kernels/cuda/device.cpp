@@ -30,6 +30,13 @@ namespace {
 /// moment then waits for a later one of the same stream: longer, never shorter.
 constexpr size_t event_count = 128;
 
+/// What other ranks wait for goes before what is computed: a kernel of NCCL's that has to wait for
+/// places behind a product's keeps them waiting, too.
+bool goes_first(Stream stream) {
+  return stream != Stream::compute && stream != Stream::copy && stream != Stream::to_host &&
+         stream != Stream::from_host;
+}
+
 }  // namespace
 
 /// The compute stream's scratch memory: grows, and is kept. What it has outgrown is still used by
@@ -67,15 +74,18 @@ class CudaDevice::NoScratch final : public Scratch {
   }
 };
 
-CudaDevice::CudaDevice(int index) : index_(index) {
+CudaDevice::CudaDevice(int index, int most_ahead) : index_(index), most_ahead_(most_ahead) {
   make_current();
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   multiprocessors_ = properties.multiProcessorCount;
   shared_memory_ = properties.sharedMemPerBlockOptin;
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
   for (size_t i = 0; i < streams_.size(); ++i) {
-    check(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking),
-          "cudaStreamCreateWithFlags");
+    check(cudaStreamCreateWithPriority(&streams_[i], cudaStreamNonBlocking,
+                                       goes_first(static_cast<Stream>(i)) ? greatest : least),
+          "cudaStreamCreateWithPriority");
     if (static_cast<Stream>(i) == Stream::compute)
       scratch_[i] = std::make_unique<ComputeScratch>(memory_);
     else
@@ -98,6 +108,8 @@ CudaDevice::~CudaDevice() {
   for (auto& scratch : scratch_) scratch.reset();
   for (const auto& ring : events_)
     for (const cudaEvent_t event : ring) cudaEventDestroy(event);
+  for (const cudaEvent_t mark : marks_)
+    if (mark != nullptr) cudaEventDestroy(mark);
   for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
 }
 
@@ -128,8 +140,20 @@ void CudaDevice::deallocate_on_host(void* address, int64_t bytes) noexcept {
   host_memory_.deallocate(address, bytes);
 }
 
+void CudaDevice::stay_near() {
+  if (most_ahead_ == 0 || ++since_mark_ < most_ahead_ / marks) return;
+  since_mark_ = 0;
+  cudaEvent_t& mark = marks_[next_mark_++ % marks];
+  if (mark == nullptr)
+    check(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  else
+    Launch{.look = &look_}.wait_for(mark);
+  check(cudaEventRecord(mark, streams_[static_cast<size_t>(Stream::compute)]), "cudaEventRecord");
+}
+
 void CudaDevice::run_on(Stream stream, const Operation& operation) {
   make_current();
+  stay_near();
   const std::string_view before = std::exchange(last_, name_of(operation));
   try {
     issue(stream, operation);
@@ -141,7 +165,12 @@ void CudaDevice::run_on(Stream stream, const Operation& operation) {
 
 void CudaDevice::issue(Stream stream, const Operation& operation) {
   const auto i = static_cast<size_t>(stream);
-  const Launch on{streams_[i], multiprocessors_, shared_memory_, scratch_[i].get(), &work_.calls};
+  const Launch on{.stream = streams_[i],
+                  .multiprocessors = multiprocessors_,
+                  .shared_memory = shared_memory_,
+                  .scratch = scratch_[i].get(),
+                  .calls = &work_.calls,
+                  .look = watches_.empty() ? nullptr : &look_};
   std::visit(
       [&](const auto& op) {
         using Op = std::decay_t<decltype(op)>;

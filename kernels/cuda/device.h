@@ -20,7 +20,8 @@ class FusedAttentions;
 /// that may have. To be used by one thread at a time.
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int index);
+  /// The host is ahead of the compute stream by so many launches at most; 0: by any.
+  explicit CudaDevice(int index, int most_ahead = 0);
   ~CudaDevice() override;
 
   std::string name() const override { return "cuda"; }
@@ -60,6 +61,9 @@ class CudaDevice final : public Device {
   void remove_watch(const void* owner) {
     std::erase_if(watches_, [&](const auto& watch) { return watch.first == owner; });
   }
+  /// Called before a launch that is not an operation's: counts it, and waits where the host is too
+  /// far ahead.
+  void stay_near();
 
  private:
   class ComputeScratch;
@@ -75,7 +79,7 @@ class CudaDevice final : public Device {
   void check_issued(cudaError_t error) const;
   void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
 
-  int index_;
+  int index_, most_ahead_;
   int multiprocessors_ = 0;
   size_t shared_memory_ = 0;
   std::array<cudaStream_t, stream_count> streams_{};
@@ -87,6 +91,12 @@ class CudaDevice final : public Device {
   std::array<size_t, stream_count> next_event_{};
   TimedEvents timed_;
   std::vector<std::pair<const void*, std::function<void()>>> watches_;
+  const std::function<void()> look_ = [this] { watch(); };
+  // Marks lie on the compute stream, a quarter of what may be ahead apart: see stay_near().
+  static constexpr int marks = 4;
+  int since_mark_ = 0;
+  size_t next_mark_ = 0;
+  std::array<cudaEvent_t, marks> marks_{};
   std::string_view last_ = "nothing";  // what was issued last
 };
 

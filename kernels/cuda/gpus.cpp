@@ -121,11 +121,13 @@ void copy_on_gpu(Device& device, const View& to, const View& from) {
               "cudaMemcpyAsync");
 }
 
-std::unique_ptr<Device> make_cuda_device(int index) {
+void load_kernels_at_first() { ::setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
+
+std::unique_ptr<Device> make_cuda_device(int index, int most_ahead) {
   const auto count = static_cast<int>(gpus().size());
   if (index < 0 || index >= count)
     throw InputError(fmt::format("GPU {} is asked for and there are {}", index, count));
-  return std::make_unique<cuda::CudaDevice>(index);
+  return std::make_unique<cuda::CudaDevice>(index, most_ahead);
 }
 
 }  // namespace frugal::kernels

@@ -75,7 +75,14 @@ GemmAlgorithms gemm_algorithms();
 /// copies. Throws std::logic_error for another device.
 void copy_on_gpu(Device& device, const View& to, const View& from);
 
-/// A device on GPU `index` of gpus(). Throws InputError, CudaError (a std::runtime_error).
-std::unique_ptr<Device> make_cuda_device(int index = 0);
+/// A device on GPU `index` of gpus(), whose compute stream the host is ahead of by so many launches
+/// at most; 0: by any. Throws InputError, CudaError (a std::runtime_error).
+std::unique_ptr<Device> make_cuda_device(int index = 0, int most_ahead = 0);
+
+/// Has CUDA load all kernels at first, unless the user said otherwise (CUDA_MODULE_LOADING). What
+/// is loaded when it is first launched waits for the kernels that run, and one of NCCL's may wait
+/// for what the launch is to bring about. To be called before anything of CUDA's; what it takes of
+/// a GPU's memory is worth it only where there are several ranks.
+void load_kernels_at_first();
 
 }  // namespace frugal::kernels

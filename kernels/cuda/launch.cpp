@@ -2,8 +2,19 @@
 
 #include <map>
 #include <mutex>
+#include <thread>
 
 namespace frugal::kernels::cuda {
+
+void Launch::wait_for(cudaEvent_t event) const {
+  if (look == nullptr) return check(cudaEventSynchronize(event), "cudaEventSynchronize");
+  cudaError_t state = cudaSuccess;
+  while ((state = cudaEventQuery(event)) == cudaErrorNotReady) {
+    (*look)();
+    std::this_thread::yield();
+  }
+  check(state, "cudaEventQuery");
+}
 
 void allow_dynamic_shared(const void* kernel, size_t bytes) {
   static std::mutex mutex;  // ranks are threads

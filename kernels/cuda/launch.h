@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 #include "kernels/cuda/check.h"
@@ -27,7 +28,11 @@ struct Launch {
   size_t shared_memory = size_t{48} << 10;  ///< bytes that a block may have
   Scratch* scratch = nullptr;
   HostCalls* calls = nullptr;  ///< counts them, where it is set
+  /// Looks whether the other ranks are there; throws where one is lost. Null where there are none.
+  const std::function<void()>* look = nullptr;
 
+  /// Waits for the event, and looks again and again while it does.
+  void wait_for(cudaEvent_t event) const;
   void count_launch() const {
     if (calls != nullptr) ++calls->launches;
   }

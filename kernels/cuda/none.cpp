@@ -34,6 +34,8 @@ GemmAlgorithms gemm_algorithms() { return {}; }
 
 void copy_on_gpu(Device&, const View&, const View&) { throw InputError(reason); }
 
-std::unique_ptr<Device> make_cuda_device(int) { throw InputError(reason); }
+void load_kernels_at_first() {}
+
+std::unique_ptr<Device> make_cuda_device(int, int) { throw InputError(reason); }
 
 }  // namespace frugal::kernels

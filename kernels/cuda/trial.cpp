@@ -1,37 +1,46 @@
 #include "kernels/cuda/trial.h"
 
 #include "kernels/cuda/occupy.h"
+#include "kernels/support/error.h"
 
 namespace frugal::kernels::cuda {
 
-Spare::Spare(const BlasProblem& p, cudaStream_t stream) {
+namespace {
+
+int64_t bytes_of_result(const BlasProblem& p) {
   const int64_t elements =
       p.d.leading * (p.d.cols - 1) + p.d.rows + p.d.batch_stride * (p.batch - 1);
-  const auto bytes = static_cast<size_t>(elements * size_of(p.d.type));
-  if (cudaMalloc(&data_, bytes) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    data_ = nullptr;
-    return;
-  }
-  check(cudaMemsetAsync(data_, 0, bytes, stream), "cudaMemsetAsync");
+  return elements * size_of(p.d.type);
 }
 
-Stopwatch::Stopwatch(cudaStream_t stream) : stream_(stream) {
+}  // namespace
+
+Spare::Spare(CudaMemory& memory, const BlasProblem& problem, cudaStream_t stream)
+    : memory_(memory), bytes_(bytes_of_result(problem)) {
+  try {
+    data_ = memory_.allocate(bytes_);
+  } catch (const OutOfMemory&) {
+    return;
+  }
+  check(cudaMemsetAsync(data_, 0, static_cast<size_t>(bytes_), stream), "cudaMemsetAsync");
+}
+
+Stopwatch::Stopwatch(const Launch& on) : on_(on) {
   for (cudaEvent_t& event : events_) check(cudaEventCreate(&event), "cudaEventCreate");
 }
 
 void Stopwatch::start() {
   constexpr double issuing = 2e-5;
-  occupy(stream_, issuing);
+  occupy(on_.stream, issuing);
   started_ = std::chrono::steady_clock::now();
-  check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
+  check(cudaEventRecord(events_[0], on_.stream), "cudaEventRecord");
 }
 
 Execution Stopwatch::stop() {
-  check(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
+  check(cudaEventRecord(events_[1], on_.stream), "cudaEventRecord");
   const std::chrono::duration<float, std::milli> issuing =
       std::chrono::steady_clock::now() - started_;
-  check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
+  on_.wait_for(events_[1]);
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "cudaEventElapsedTime");
   return {milliseconds, issuing.count()};

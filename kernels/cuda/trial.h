@@ -5,28 +5,33 @@
 #include "kernels/cuda/blas_problem.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/fastest.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/memory.h"
 
 /// What it takes to try algorithms of a product on a GPU.
 namespace frugal::kernels::cuda {
 
-/// Memory of d's size for sums that must not go to d itself, zeros; gone when this goes. Null where
-/// there is none to spare.
+/// Memory of d's size for sums that must not go to d itself, zeros; given back when this goes. Null
+/// where there is none to spare. The device's own memory keeps it: to free it would wait for
+/// kernels that wait for other ranks.
 class Spare {
  public:
-  Spare(const BlasProblem& problem, cudaStream_t stream);
+  Spare(CudaMemory& memory, const BlasProblem& problem, cudaStream_t stream);
   Spare(const Spare&) = delete;
   Spare& operator=(const Spare&) = delete;
-  ~Spare() { cudaFree(data_); }
+  ~Spare() { memory_.deallocate(data_, bytes_); }
   void* data() const { return data_; }
 
  private:
+  CudaMemory& memory_;
+  const int64_t bytes_;
   void* data_ = nullptr;
 };
 
 /// What passes on a stream from start() to stop().
 class Stopwatch {
  public:
-  explicit Stopwatch(cudaStream_t stream);
+  explicit Stopwatch(const Launch& on);
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
   ~Stopwatch() {
@@ -34,11 +39,11 @@ class Stopwatch {
   }
   /// Keeps the stream busy for a moment, so that what is timed has been issued when it begins.
   void start();
-  /// Waits.
+  /// Waits, as Launch::wait_for() does.
   Execution stop();
 
  private:
-  cudaStream_t stream_;
+  const Launch& on_;
   std::array<cudaEvent_t, 2> events_{};
   std::chrono::steady_clock::time_point started_;
 };

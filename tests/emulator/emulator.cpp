@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <numeric>
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/emulator/cuda_runtime.h"
@@ -160,6 +162,19 @@ void run(const cudaLaunchConfig_t& config, const void* kernel, const std::functi
 
 }  // namespace
 
+namespace {
+
+/// Loads a kernel's code when it is first launched, unless all was loaded at first. Loading waits
+/// until no kernel waits for other ranks on the GPU.
+void load(const void* kernel) {
+  static std::set<std::pair<const void*, int>> loaded;
+  if (gpu().loads_at_first || !loaded.emplace(kernel, current_gpu()).second) return;
+  begin_holds(current_gpu());
+  execute_until("loading a kernel", [] { return !anything_held(current_gpu()); });
+}
+
+}  // namespace
+
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
                    std::function<void()> body) {
   if (config.blockDim.x == 0 || config.blockDim.x > most_threads || config.gridDim.x == 0 ||
@@ -170,6 +185,7 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
   const Call call;
   if (allows_shared(kernel, config.dynamicSmemBytes) != cudaSuccess)
     return remember(cudaErrorInvalidValue);
+  load(kernel);
   const cudaError_t before = state();
   if (gpu().computes)
     push(config.stream, [config, kernel, body = std::move(body)] { run(config, kernel, body); });

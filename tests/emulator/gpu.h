@@ -18,6 +18,13 @@ struct Gpu {
   int multiprocessors = computes ? 1 : 132;
   int64_t memory = int64_t{139} << 30;
   bool virtual_memory = true;  ///< whether the driver has it
+  bool loads_at_first = false;  ///< the code of all kernels, before anything else
+  /// Bytes of it that a communicator of NCCL takes for each block that it may use.
+  int64_t nccl_memory = int64_t{1} << 20;
+  /// Blocks of NCCL's kernels that run at a time, as the multiprocessors of an H100.
+  int nccl_places = 132;
+  /// Launches that have not begun, of all streams of the process: who launches one more waits.
+  int64_t launch_queue = 1024;
   /// Once one is asked for a larger block, as a measured peak's operands are, they compute no more:
   /// small models train, and their records have a peak that means nothing.
   int64_t largest_block = std::numeric_limits<int64_t>::max();
@@ -25,7 +32,8 @@ struct Gpu {
 
 /// From the environment: FRUGAL_EMULATED_COMPUTE=0, they do not compute; FRUGAL_EMULATED_GPUS, how
 /// many the machine has; CUDA_VISIBLE_DEVICES, which of them; FRUGAL_EMULATED_LARGEST, a block's
-/// MiB. What tests change, they change before the first call.
+/// MiB; CUDA_MODULE_LOADING=EAGER, kernels are loaded at first. Read by the first call, as CUDA
+/// does. What tests change, they change before it.
 Gpu& gpu();
 /// Which of the machine's a device of this process is.
 int number_on_machine(int device);

@@ -47,9 +47,11 @@ std::vector<int> visible_of(int there) {
 
 Gpu from_environment() {
   const std::vector<int> visible = visible_of(setting("FRUGAL_EMULATED_GPUS", 1, most_gpus));
+  const char* const loading = std::getenv("CUDA_MODULE_LOADING");
   return {.computes = setting("FRUGAL_EMULATED_COMPUTE", 1, 1) != 0,
           .count = static_cast<int>(visible.size()),
           .visible = visible,
+          .loads_at_first = loading != nullptr && std::string_view(loading) == "EAGER",
           .largest_block = int64_t{setting("FRUGAL_EMULATED_LARGEST", INT_MAX, INT_MAX)} << 20};
 }
 
@@ -89,6 +91,13 @@ bool possible(const void* to, const void* from, size_t bytes, cudaMemcpyKind kin
 }  // namespace
 
 int current_gpu() { return current; }
+
+/// Memory goes when the GPU has done what was issued, and no kernel of a peer's spins that may
+/// reach it.
+void wait_to_free() {
+  cudaDeviceSynchronize();
+  execute_until("cudaFree", [] { return !anything_held(); });
+}
 
 cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess) last = error;
@@ -190,7 +199,7 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 cudaError_t cudaFree(void* address) {
   const emulator::Call call;
   if (address == nullptr) return emulator::state();
-  cudaDeviceSynchronize();
+  emulator::wait_to_free();
   if (!emulator::arena::release(address)) return emulator::remember(cudaErrorInvalidValue);
   return emulator::state();
 }
@@ -204,7 +213,7 @@ cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned /*flags*/) {
 
 cudaError_t cudaFreeHost(void* address) {
   const emulator::Call call;
-  cudaDeviceSynchronize();
+  emulator::wait_to_free();
   std::free(address);
   return emulator::state();
 }

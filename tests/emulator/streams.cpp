@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -25,12 +26,13 @@ struct Work {
   std::shared_ptr<const Moment> awaited = nullptr;
   std::shared_ptr<Moment> reached = nullptr;
   std::function<bool()> over = {};  ///< whether other GPUs have done what is waited for
+  bool launch = false;
 };
 
 }  // namespace emulator
 
 struct CUstream_st {
-  int gpu;
+  int gpu, priority;
   std::deque<emulator::Work> queue;
 };
 
@@ -65,8 +67,12 @@ class Queue {
 
 Queue calls;
 thread_local int depth = 0;  // of calls within calls
+/// What happens when so many calls were made.
+std::multimap<uint64_t, std::function<void()>> later;
+uint64_t calls_so_far = 0;
 
 std::vector<CUstream_st*> streams;
+int64_t launches = 0;  // in their queues
 std::mt19937_64 turns{1};
 int64_t until_failure = setting("FRUGAL_EMULATED_FAILURE", 0, INT_MAX);
 std::array<cudaError_t, most_gpus> errors{};
@@ -120,24 +126,25 @@ bool step(Turn& turn) {
   CUstream_st* const stream = able[turns() % able.size()];
   const Work work = std::move(stream->queue.front());
   stream->queue.pop_front();
+  if (work.launch) --launches;
   execute(work, stream->gpu, turn);
   return true;
 }
 
 bool idle(const CUstream_st* stream) { return stream->queue.empty(); }
 
-/// Whether another thread or process may yet do what a stream waits for.
-bool held_by_others() {
-  return std::any_of(streams.begin(), streams.end(), [](const auto* stream) {
-    return !idle(stream) && stream->queue.front().over;
-  });
-}
+/// Whether another thread or process may yet do what the stream waits for.
+bool held(const CUstream_st* stream) { return !idle(stream) && stream->queue.front().over; }
 
 void enqueue(cudaStream_t stream, Work work) {
   constexpr unsigned seldom = 8;
   if (stream == nullptr) {
     Turn turn;
     return execute(work, current_gpu(), turn);
+  }
+  if (work.launch) {
+    execute_until("a launch", [] { return launches < gpu().launch_queue; });
+    ++launches;
   }
   stream->queue.push_back(std::move(work));
   if (turns() % seldom == 0) execute_some();
@@ -146,7 +153,16 @@ void enqueue(cudaStream_t stream, Work work) {
 }  // namespace
 
 Call::Call() {
-  if (depth++ == 0) calls.enter();
+  if (depth++ > 0) return;
+  calls.enter();
+  ++calls_so_far;
+  while (!later.empty() && later.begin()->first <= calls_so_far)
+    later.extract(later.begin()).mapped()();
+}
+
+void Call::after(int calls_from_now, std::function<void()> what) {
+  const Call call;
+  later.emplace(calls_so_far + static_cast<uint64_t>(calls_from_now), std::move(what));
 }
 
 Call::~Call() {
@@ -174,10 +190,20 @@ bool is_current(cudaStream_t stream) { return stream == nullptr || stream->gpu =
 
 void push(cudaStream_t stream, std::function<void()> work) {
   const Call call;
+  enqueue(stream, {.execute = std::move(work), .launch = true});
+}
+
+void push_part(cudaStream_t stream, std::function<void()> work) {
+  const Call call;
   enqueue(stream, {.execute = std::move(work)});
 }
 
 void hold(cudaStream_t stream, std::function<bool()> over) {
+  const Call call;
+  enqueue(stream, {.execute = nullptr, .over = std::move(over), .launch = true});
+}
+
+void hold_part(cudaStream_t stream, std::function<bool()> over) {
   const Call call;
   enqueue(stream, {.execute = nullptr, .over = std::move(over)});
 }
@@ -188,13 +214,54 @@ void execute_until(int gpu, const std::function<bool()>& condition) {
   while (!condition()) {
     if (step(turn)) continue;
     if (error_of(gpu) != cudaSuccess) return;
-    if (!held_by_others()) {
+    if (!anything_held()) {
       std::fprintf(stderr, "emulator: streams wait for what nobody does\n");
       std::abort();
     }
     turn.end();
     Call::pause();
   }
+}
+
+void execute_until(const char* call, const std::function<bool()>& condition) {
+  constexpr int most_pauses = 200000;  // of nothing that goes on: many seconds
+  const Call whole;
+  Turn turn;
+  for (int pauses = 0; !condition();) {
+    if (step(turn)) {
+      pauses = 0;
+      continue;
+    }
+    if (error_of(current_gpu()) != cudaSuccess) return;
+    if (++pauses == most_pauses) {
+      std::fprintf(stderr, "emulator: %s waits for kernels that wait for other GPUs\n", call);
+      std::abort();
+    }
+    turn.end();
+    Call::pause();
+  }
+}
+
+bool anything_held(int gpu) {
+  return std::any_of(streams.begin(), streams.end(),
+                     [&](const auto* stream) { return stream->gpu == gpu && held(stream); });
+}
+bool anything_held() { return std::any_of(streams.begin(), streams.end(), held); }
+
+void begin_holds(int gpu) {
+  const Call call;
+  const bool any = std::any_of(streams.begin(), streams.end(), [&](const auto* stream) {
+    return stream->gpu == gpu && std::any_of(stream->queue.begin(), stream->queue.end(),
+                                             [](const Work& work) { return work.over != nullptr; });
+  });
+  Turn turn;
+  while (any && step(turn)) {
+  }
+}
+
+int64_t queued() {
+  const Call call;
+  return launches;
 }
 
 void execute_some() {
@@ -211,10 +278,21 @@ using emulator::Call;
 using emulator::remember;
 using emulator::state;
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/, int priority) {
   const Call call;
-  *stream = emulator::streams.emplace_back(new CUstream_st{emulator::current_gpu(), {}});
+  *stream = emulator::streams.emplace_back(new CUstream_st{emulator::current_gpu(), priority, {}});
   return state();
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  *priority = stream->priority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

@@ -20,6 +20,8 @@ class Call {
   Call& operator=(const Call&) = delete;
   /// Lets other threads make theirs.
   static void pause();
+  /// Has `what` happen within a call, when so many more have been made.
+  static void after(int calls, std::function<void()> what);
 };
 
 /// Whether something has happened on a stream, and when.
@@ -33,12 +35,26 @@ struct Moment {
 void push(cudaStream_t stream, std::function<void()> work);
 /// Holds the stream until other GPUs have done what `over` asks for.
 void hold(cudaStream_t stream, std::function<bool()> over);
+/// The same for what follows a hold and is a part of that launch.
+void push_part(cudaStream_t stream, std::function<void()> work);
+void hold_part(cudaStream_t stream, std::function<bool()> over);
 
 /// Executes what is issued until the condition holds, or that GPU has failed. Aborts where neither
 /// can be: where nothing is left to execute, and no stream waits for other GPUs.
 void execute_until(int gpu, const std::function<bool()>& condition);
+/// The same for a call that every thread's calls may wait for: aborts, naming it, where nothing
+/// goes on for seconds, because who could go on waits too.
+void execute_until(const char* call, const std::function<bool()>& condition);
+/// Whether kernels wait for other GPUs on this one, or on any of the process.
+bool anything_held(int gpu);
+bool anything_held();
+/// Executes what can be, where this GPU has a kernel in a queue that will wait for other GPUs: on a
+/// GPU, which does not wait until somebody waits for it, that would have begun.
+void begin_holds(int gpu);
 /// Executes something, if there is anything.
 void execute_some();
+/// Launches that have not begun, of the process.
+int64_t queued();
 void seed_turns(uint64_t seed);
 
 /// Of the calling thread, as cudaSetDevice() has it.
