@@ -82,12 +82,20 @@ std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World
 /// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.
 std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
 
+/// Bytes of a GPU that NCCL takes, at most, for all groups of the rank that is in the most
+/// (engine/comm/nccl/nccl.h); 0 for one rank.
+int64_t memory_of_communicators(const RunConfig& config);
+
 /// Ranks as threads of this process, a GPU each: those of gpus() (kernels/cuda/gpus.h) from `first`
-/// on. A collective or message that takes longer than `deadline` seconds ends the run. Throws
-/// InputError for what why_not_on_gpus() says.
+/// on. A collective or message that takes longer than `deadline` seconds ends the run. Rank r runs
+/// on processors[r]; where there are none, wherever the system puts it. Throws InputError for what
+/// why_not_on_gpus() says.
+///
+/// Threads of a process share its queue of launches and CUDA's locks. So each rank waits before it
+/// is further ahead of its GPU than its share of the queue.
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
                                            double deadline = LocalGroup::default_deadline,
-                                           int first = 0);
+                                           int first = 0, std::vector<Processors> processors = {});
 
 /// Ranks as threads of this process that share one GPU, with tensors between them through the
 /// host's memory: what they compute is what ranks with a GPU each compute, and what they take says

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/cluster_processes.h"
 #include "engine/cluster_threads.h"
 #include "engine/comm/through_host.h"
@@ -19,6 +21,19 @@ std::string why_no_attention(const RunConfig& config) {
                                  .softcap = config.model.attention_softcap != 0,
                                  .window = config.model.window != 0});
 }
+
+/// Other ranks that one exchanges messages with in a group of this size: all where they divide
+/// heads, its neighbours in a ring.
+int exchanging(const Layout& layout, GroupUse use, int size) {
+  const bool heads = use == GroupUse::heads || (use == GroupUse::context && layout.heads == size);
+  const bool ring = use == GroupUse::ring || (use == GroupUse::context && layout.heads == 1);
+  return heads ? size - 1 : ring ? std::min(2, size - 1) : 0;
+}
+
+/// Launches that the ranks of one process may be ahead of their GPUs, together. A process has a
+/// queue of about a thousand. A rank that filled it behind a collective would keep the others from
+/// launching theirs, for which it waits.
+constexpr int most_launches_ahead = 768;
 
 std::vector<Device*> pointers(const std::vector<std::unique_ptr<Device>>& devices) {
   std::vector<Device*> all;
@@ -43,18 +58,43 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
   return why_no_attention(config);
 }
 
-std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline, int first) {
+int64_t memory_of_communicators(const RunConfig& config) {
+  const Layout layout = layout_of(config);
+  int64_t most = 0;
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    int64_t bytes = 0;
+    const auto counted = [&](GroupUse use, const std::vector<int>& ranks,
+                             const std::vector<Stream>& /*streams*/, MessagesTo messages) {
+      const auto size = static_cast<int>(ranks.size());
+      const bool member = std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+      if (member && size > 1) bytes += nccl_memory(messages, exchanging(layout, use, size));
+      return std::make_unique<LocalGroup>(size);
+    };
+    const auto meeting = [&](GroupUse use, const std::vector<int>& ranks) {
+      return counted(use, ranks, {}, MessagesTo::nobody);  // of processes
+    };
+    RankGrid(layout, {rank}, nccl_groups(counted, meeting, config.part_layout()));
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline, int first,
+                                           std::vector<Processors> processors) {
   config.validate();
   const Layout layout = layout_of(config);
   const std::string why_not =
       why_not_on_gpus(config, layout.ranks(), static_cast<int>(gpus().size()) - first);
   if (!why_not.empty()) throw InputError(why_not);
   std::vector<std::unique_ptr<Device>> devices;
-  for (int r = 0; r < layout.ranks(); ++r) devices.push_back(make_cuda_device(first + r));
+  const int ahead = layout.ranks() > 1 ? most_launches_ahead / layout.ranks() : 0;
+  for (int r = 0; r < layout.ranks(); ++r) devices.push_back(make_cuda_device(first + r, ahead));
   const std::vector<Device*> members = pointers(devices);
-  return std::make_unique<ThreadedCluster>(
+  auto cluster = std::make_unique<ThreadedCluster>(
       config, layout, std::move(devices),
       nccl_groups_of_threads(members, config.part_layout(), deadline));
+  cluster->pin(std::move(processors));
+  return cluster;
 }
 
 std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config, double deadline,

@@ -35,7 +35,34 @@ uint64_t number_everywhere(int gpu) {
 
 int64_t bytes_of(const Part& part, int64_t count) { return count * size_of(part.type); }
 
+/// Of each GPU, taken by kernels that have begun.
+std::array<int, most_gpus> places_taken{};
+
 }  // namespace
+
+/// What a rank has issued at a time: it begins when the GPU has places for its blocks.
+class Member::Kernel {
+ public:
+  explicit Kernel(Member& of) : of_(of) { ++of_.under_way_; }
+  bool begins() {
+    int& taken = places_taken.at(static_cast<size_t>(of_.gpu_));
+    if (!begun_ && taken + of_.blocks_ <= gpu().nccl_places) {
+      taken += of_.blocks_;
+      begun_ = true;
+    }
+    return begun_;
+  }
+  void end() {
+    if (ended_) return;
+    ended_ = true;
+    --of_.under_way_;
+    if (begun_) places_taken.at(static_cast<size_t>(of_.gpu_)) -= of_.blocks_;
+  }
+
+ private:
+  Member& of_;  // which the stream has, too
+  bool begun_ = false, ended_ = false;
+};
 
 /// What one rank brings to what it does with some others. A number is that of the last one.
 struct Member::Slot {
@@ -57,14 +84,14 @@ struct Member::Shared {
   struct Rank {
     std::atomic<int> process;
     std::atomic<uint64_t> gpu;  // another number for each of every machine's, and not 0
-    std::atomic<bool> left;
+    std::atomic<bool> finalized, left;
   };
   std::array<Rank, most_gpus> ranks;
   std::array<Slot, size_t{most_gpus} * (1 + 2 * most_gpus)> slots;
 };
 
-Member::Member(const std::string& file, int rank, int size, int gpu)
-    : name_(file), rank_(rank), size_(size), gpu_(gpu) {
+Member::Member(const std::string& file, int rank, int size, int gpu, int blocks)
+    : name_(file), rank_(rank), size_(size), gpu_(gpu), blocks_(blocks) {
   file_ = open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file_ < 0 || ftruncate(file_, sizeof(Shared)) != 0) end("emulator: no file to share");
   void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
@@ -105,6 +132,13 @@ bool Member::lost() const {
   });
 }
 
+void Member::finalize() { shared_->ranks.at(static_cast<size_t>(rank_)).finalized = true; }
+
+bool Member::finalized() const {
+  return under_way_ == 0 && std::all_of(shared_->ranks.begin(), shared_->ranks.begin() + size_,
+                                        [](const auto& rank) -> bool { return rank.finalized; });
+}
+
 void Member::leave() {
   if (!complete()) unlink(name_.c_str());
   shared_->ranks.at(static_cast<size_t>(rank_)).left = true;
@@ -141,17 +175,21 @@ bool Member::connected(const std::vector<Step>& steps) const {
 
 void Member::issue(cudaStream_t stream, const std::vector<Step>& steps) {
   const auto own = shared_from_this();  // a stream may still have it when the rank has left
+  const auto kernel = std::make_shared<Kernel>(*this);
+  hold(stream, [own, kernel] { return own->aborted_ || kernel->begins(); });
   std::vector<std::pair<Step, uint64_t>> all;
   for (const Step& step : steps) {
     const uint64_t number = ++issued_[{step.between, step.place}];
-    push(stream, [own, step, number] { own->bring(step, number); });
+    push_part(stream, [own, step, number] { own->bring(step, number); });
     all.emplace_back(step, number);
   }
-  hold(stream, [own, all = std::move(all)] {
+  hold_part(stream, [own, kernel, all = std::move(all)] {
     // What one of them waits for another may do: all are looked at.
-    return std::count_if(all.begin(), all.end(), [&](const auto& each) {
-             return !own->over(each.first, each.second);
-           }) == 0;
+    const bool over = std::count_if(all.begin(), all.end(), [&](const auto& each) {
+                        return !own->over(each.first, each.second);
+                      }) == 0;
+    if (over) kernel->end();
+    return over;
   });
 }
 

@@ -30,7 +30,8 @@ struct Part {
 
 /// One rank of a communicator, on a GPU of its own. All of them share a file, by whose name they
 /// find each other: each writes there what it brings when its stream has come to it, and takes what
-/// is its own when all have; its stream goes on when all have taken theirs.
+/// is its own when all have; its stream goes on when all have taken theirs. Its kernel begins when
+/// the GPU has places for all its blocks, and has them until then.
 class Member : public std::enable_shared_from_this<Member> {
  public:
   /// A message's ranks, from and to; or everybody.
@@ -42,7 +43,8 @@ class Member : public std::enable_shared_from_this<Member> {
     Part part;
   };
 
-  Member(const std::string& file, int rank, int size, int gpu);
+  /// `blocks` are those of each kernel.
+  Member(const std::string& file, int rank, int size, int gpu, int blocks);
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -62,6 +64,10 @@ class Member : public std::enable_shared_from_this<Member> {
   /// Issues these steps to its stream, as one: it goes on when all have been done.
   void issue(cudaStream_t stream, const std::vector<Step>& steps);
 
+  /// Notes that this rank is to be finalized.
+  void finalize();
+  /// Whether that is so of all, and all that this one has issued is over.
+  bool finalized() const;
   /// Ends what this rank has issued, and what it will, undone.
   void abort() { aborted_ = true; }
   void leave();
@@ -71,6 +77,7 @@ class Member : public std::enable_shared_from_this<Member> {
  private:
   struct Slot;
   struct Shared;
+  class Kernel;
   Slot& slot(Between between, int place) const;
   std::vector<Slot*> slots(Between between) const;
   void bring(const Step& step, uint64_t number) const;
@@ -80,10 +87,11 @@ class Member : public std::enable_shared_from_this<Member> {
   void read(const Step& step, int place, int64_t first, int64_t count, void* to) const;
 
   const std::string name_;
-  const int rank_, size_, gpu_;
+  const int rank_, size_, gpu_, blocks_;
   int file_ = -1;
   Shared* shared_ = nullptr;
   std::map<std::pair<Between, int>, uint64_t> issued_;  // so many, by place
+  int under_way_ = 0;                                   // issued and not over
   bool aborted_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 #include <random>
 #include <utility>
 #include <vector>
@@ -18,7 +19,15 @@ using frugal::kernels::DType;
 
 namespace {
 
-int alive = 0, broken = -1;
+int alive = 0, ended_by_abort = 0, broken = -1;
+
+/// What communicators that have ended still hold, by the file in which their ranks met.
+std::multimap<std::string, void*> held;
+
+void give_back(const std::string& file) {
+  for (auto [first, last] = held.equal_range(file); first != last; first = held.erase(first))
+    emulator::arena::release(first->second);
+}
 
 /// What this thread has called since ncclGroupStart().
 struct Together {
@@ -51,6 +60,9 @@ DType type_of(ncclDataType_t type) {
 struct ncclComm {
   std::shared_ptr<Member> member;
   int rank = 0, gpu = 0;
+  std::string file = {};  // in which the ranks meet
+  void* memory = nullptr;
+  bool finalizing = false;
   bool ready = false;  // it has said so
   int polls = 0;       // until what was asked for may be issued
   cudaStream_t stream = nullptr;
@@ -58,7 +70,8 @@ struct ncclComm {
 
   ncclResult_t ask(cudaStream_t on, std::vector<Member::Step> steps) {
     const Call call;
-    if (!ready || !asked.empty() || emulator::current_gpu() != gpu || !emulator::is_current(on))
+    if (!ready || finalizing || !asked.empty() || emulator::current_gpu() != gpu ||
+        !emulator::is_current(on))
       return ncclInvalidUsage;  // what was called before has not settled, or another GPU's stream
     polls = 3;
     stream = on;
@@ -72,7 +85,7 @@ struct ncclComm {
     if (!asked.empty() && polls == 0 && member->connected(asked))
       member->issue(stream, std::exchange(asked, {}));
     ready = member->complete();
-    return ready && asked.empty();
+    return ready && asked.empty() && (!finalizing || (polls == 0 && member->finalized()));
   }
   /// Whether so many elements are memory of this rank's GPU.
   bool holds(const void* data, int64_t count, DType type) const {
@@ -115,12 +128,16 @@ ncclResult_t ncclGetVersion(int* version) {
 }
 
 const char* ncclGetErrorString(ncclResult_t result) {
-  return result == ncclInvalidArgument ? "invalid argument"
-         : result == ncclInvalidUsage  ? "invalid usage"
-         : result == ncclRemoteError   ? "remote process exited or there was a network error"
-                                       : "internal error";
+  return result == ncclInvalidArgument      ? "invalid argument"
+         : result == ncclInvalidUsage       ? "invalid usage"
+         : result == ncclUnhandledCudaError ? "unhandled cuda error"
+         : result == ncclRemoteError        ? "remote process exited or there was a network error"
+                                            : "internal error";
 }
-const char* ncclGetLastError(ncclComm_t /*comm*/) { return "a link went down"; }
+const char* ncclGetLastError(ncclComm_t comm) {
+  return comm != nullptr && comm->memory == nullptr ? "Failed to CUDA calloc 1048576 bytes"
+                                                    : "a link went down";
+}
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const Call call;
@@ -139,32 +156,60 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   const Call call;
   if (config->blocking != 0 || ranks > emulator::most_gpus) return ncclInvalidArgument;
   const int gpu = emulator::current_gpu();
-  auto member = std::make_shared<Member>(id.file, rank, ranks, gpu);
+  auto member = std::make_shared<Member>(id.file, rank, ranks, gpu, config->maxCTAs);
   if (!member->join()) return ncclInvalidUsage;
   ++alive;
-  *comm = new ncclComm{.member = std::move(member), .rank = rank, .gpu = gpu};
+  void* const memory = emulator::arena::allocate(
+      gpu, static_cast<size_t>(config->maxCTAs * emulator::gpu().nccl_memory));
+  *comm = new ncclComm{
+      .member = std::move(member), .rank = rank, .gpu = gpu, .file = id.file, .memory = memory};
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const Call call;
   const bool settled = comm->settled();
-  *state = comm->rank == broken   ? ncclInternalError
-           : comm->member->lost() ? ncclRemoteError
-           : settled              ? ncclSuccess
-                                  : ncclInProgress;
+  *state = comm->memory == nullptr ? ncclUnhandledCudaError
+           : comm->rank == broken  ? ncclInternalError
+           : comm->member->lost()  ? ncclRemoteError
+           : settled               ? ncclSuccess
+                                   : ncclInProgress;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  const Call call;
+  if (!comm->settled() || comm->finalizing) return ncclInvalidArgument;
+  comm->finalizing = true;
+  comm->polls = 3;
+  comm->member->finalize();
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const Call call;
+  if (!comm->finalizing || !comm->settled()) return ncclInvalidUsage;  // the library may wait here
+  comm->member->leave();
+  --alive;
+  held.emplace(comm->file, comm->memory);
+  if (comm->member->left()) give_back(comm->file);
+  delete comm;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  constexpr int until_it_is_over = 200;
   const Call call;
   const auto member = comm->member;
   member->abort();
   member->leave();
   --alive;
+  ++ended_by_abort;
+  if (comm->memory != nullptr) held.emplace(comm->file, comm->memory);
   while (!member->left()) Call::pause();
+  Call::after(until_it_is_over, [file = comm->file] { give_back(file); });
   delete comm;
-  return ncclSuccess;
+  return ncclInProgress;
 }
 
 ncclResult_t ncclGroupStart() {
@@ -227,6 +272,10 @@ void repair() { break_rank(-1); }
 int communicators() {
   const Call call;
   return alive;
+}
+int aborted() {
+  const Call call;
+  return ended_by_abort;
 }
 
 }  // namespace emulator::nccl

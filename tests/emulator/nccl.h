@@ -1,9 +1,14 @@
 #pragma once
 // What engine/comm uses of NCCL, between emulated GPUs of a machine: non-blocking communicators
-// only, which issue what they were asked for when they have been polled a few times, and of which
-// all of a process must be aborted for one abort to return. A collective holds the stream of each
-// rank until all have come to it, and a message those of both. Who waits for a process that has
-// ended learns it.
+// only, which issue what they were asked for when they have been polled a few times. A collective
+// holds the stream of each rank until all have come to it, and a message those of both. Who waits
+// for a process that has ended learns it.
+//
+// A communicator takes memory of its GPU for each block that it may use, and its blocks hold
+// places on the GPU while they wait for other ranks. It is finalized when all ranks have asked for
+// it and all that was issued is over, and then destroyed; the last of a process gives the memory of
+// all back. All of a process must be aborted for one abort to return, and their memory comes back
+// some time later.
 #include "tests/emulator/cuda_host.h"
 
 enum ncclResult_t {
@@ -24,14 +29,19 @@ enum ncclDataType_t {
   ncclBfloat16 = 9
 };
 enum ncclRedOp_t { ncclSum = 0 };
+namespace emulator::nccl {
+/// Blocks of a communicator whose configuration does not say.
+constexpr int most_blocks = 32;
+}  // namespace emulator::nccl
 struct ncclUniqueId {
   char file[128];  ///< which the ranks share
 };
 struct ncclConfig_t {
   int blocking;
+  int maxCTAs;
 };
 #define NCCL_CONFIG_INITIALIZER \
-  { 1 }
+  { 1, emulator::nccl::most_blocks }
 struct ncclComm;
 using ncclComm_t = ncclComm*;
 
@@ -42,6 +52,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
@@ -63,6 +75,8 @@ namespace emulator::nccl {
 void break_rank(int rank);
 /// All are whole again.
 void repair();
-/// Communicators that were made and not yet aborted.
+/// Communicators that were made and not yet destroyed or aborted.
 int communicators();
+/// How many of them ended by an abort so far.
+int aborted();
 }  // namespace emulator::nccl

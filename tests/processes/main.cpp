@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "kernels/cuda/gpus.h"
 #include "tests/emulator/gpu.h"
 #include "tests/processes/world.h"
 
@@ -27,6 +28,7 @@ World& world() { return *of_this_program; }
 const MakeProcessGroup& groups() { return groups_of_this_program; }
 
 int main_of_process(int argc, char** argv) {
+  kernels::load_kernels_at_first();
   emulator::gpu().count = emulator::most_gpus;
   emulator::gpu().memory = int64_t{1} << 30;  // addresses of eight programs of eight GPUs
   MpiSession session;

@@ -1,7 +1,6 @@
 #include "engine/comm/nccl/nccl.h"
 
 #include <atomic>
-#include <thread>
 
 #include "engine/comm/failure.h"
 #include "engine/comm/nccl/nccl_communicator.h"
@@ -18,7 +17,7 @@ class ThreadPeers final : public NcclPeers {
   ThreadPeers(int size, double deadline) : deadline_(deadline), local_(size, deadline) {
     make_id();
   }
-  ~ThreadPeers() override { stop(); }
+  ~ThreadPeers() override { finish(links(), deadline_); }
 
   int size() const override { return local_.size(); }
   double deadline() const override { return deadline_; }
@@ -30,7 +29,7 @@ class ThreadPeers final : public NcclPeers {
   void abort(const std::string& reason) noexcept override {
     local_.communicator(0).abort(reason);  // the first reason counts
     failed_ = true;
-    stop();
+    stop(links());
   }
 
   NcclLink& add_link(CudaDevice& device) {
@@ -44,9 +43,10 @@ class ThreadPeers final : public NcclPeers {
  private:
   void make_id() { nccl::check(ncclGetUniqueId(&id_), "ncclGetUniqueId"); }
   /// The links of a group end together: NCCL frees memory that the other ranks may still use.
-  void stop() noexcept {
-    std::vector<std::jthread> threads;
-    for (const auto& link : links_) threads.emplace_back([&link] { link->stop(); });
+  std::vector<NcclLink*> links() const {
+    std::vector<NcclLink*> all;
+    for (const auto& link : links_) all.push_back(link.get());
+    return all;
   }
 
   const double deadline_;

@@ -19,6 +19,29 @@ std::string nccl_version();
 /// To whom the ranks of a group send messages, from the first to the last or back.
 enum class MessagesTo : uint8_t { nobody, next, previous };
 
+/// Blocks of a kernel of NCCL's, at most: of a group's collectives, and of a group that is for
+/// messages. Kernels that wait for other ranks hold their multiprocessors. Where ranks launch them
+/// in different orders, as stages of a pipeline do, all that may wait at a time must fit beside
+/// each other, or none ends: five groups with collectives and six directions of messages fit on an
+/// A100, which has 108 multiprocessors.
+inline constexpr int collective_blocks = 16, message_blocks = 4;
+static_assert(5 * collective_blocks + 6 * message_blocks <= 108);
+constexpr int nccl_blocks(MessagesTo messages) {
+  return messages == MessagesTo::nobody ? collective_blocks : message_blocks;
+}
+/// Bytes of a GPU that a communicator takes, at most, whose rank exchanges messages with so many
+/// others besides its collectives. By NCCL's source (2.28: init.cc, transport/p2p.cc,
+/// transport/nvls.cc) a connection has 4 MiB for the simple protocol, 4.7 for LL128 and 0.5 for LL,
+/// in pages of 2 MiB on both sides: 12 MiB. A block has a connection of the ring, two of the tree,
+/// and of NVLink's switches 2 MiB for each of up to eight GPUs. A block of messages has a
+/// connection on either side.
+constexpr int64_t nccl_memory(MessagesTo messages, int exchanging = 0) {
+  constexpr int64_t mebibyte = int64_t{1} << 20, connection = 12 * mebibyte;
+  return nccl_blocks(messages) * (messages == MessagesTo::nobody
+                                      ? (3 + exchanging) * connection + 2 * 8 * mebibyte
+                                      : 2 * connection);
+}
+
 /// A group of ranks on CUDA devices, rank r on devices[r]; the devices outlive it. Its
 /// communicators are made when the ranks first use them, waiting for each other: ranks that are in
 /// several groups first use them in the same order, if only for a barrier.

@@ -197,6 +197,7 @@ class NcclCommunicator final : public Communicator {
   Pending start(const Watch::Call& what, const char* call, Issue issue) {
     device_.make_current();
     connect();
+    device_.stay_near();
     device_.wait(stream_, device_.record(Stream::compute));
     auto* const stream = device_.stream(stream_);
     const auto begin = watch_.notes() ? std::make_shared<const Moment>(stream) : nullptr;
@@ -212,7 +213,7 @@ class NcclCommunicator final : public Communicator {
   /// All ranks come here before their first collective, each in a thread of its own.
   void connect() {
     if (link_.is_open()) return;
-    link_.open(peers_.id(), rank_, size());
+    link_.open(peers_.id(), rank_, size(), nccl_blocks(messages_));
     watch_.until({"connecting the ranks", {}}, [this] { return link_.settled(); });
     if (messages_ != MessagesTo::nobody) meet_neighbours();
   }

@@ -2,8 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
+#include <string_view>
+#include <thread>
 
+#include "engine/comm/nccl/nccl.h"
+#include "kernels/support/bytes.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine::nccl {
@@ -27,14 +33,33 @@ const char* next_step(ncclResult_t result) {
   }
 }
 
+/// Whether a call failed because the GPU had no room, by what NCCL says of it: "Cuda failure 2 'out
+/// of memory'", "Failed to CUDA calloc 4194304 bytes".
+bool tells_of_memory(std::string_view said) {
+  return said.find("out of memory") != said.npos || said.find("alloc") != said.npos;
+}
+
+[[noreturn]] void refuse(const char* call, std::string_view said) {
+  size_t free = 0, total = 0;
+  cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  const auto there = static_cast<int64_t>(free), all = static_cast<int64_t>(total);
+  throw OutOfMemory(
+      fmt::format("cuda: out of memory for NCCL's own buffers ({}: {}; {} of {} free, and a "
+                  "communicator takes up to {})",
+                  call, said, bytes_in_words(there), bytes_in_words(all),
+                  bytes_in_words(nccl_memory(MessagesTo::nobody))),
+      nccl_memory(MessagesTo::nobody), all - there, all);
+}
+
 }  // namespace
 
 void check(ncclResult_t result, const char* call, ncclComm_t comm, const char* file, int line) {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  const std::string text =
-      fmt::format("{} at {}: {} ({}); {}", call, place(file, line), ncclGetErrorString(result),
-                  ncclGetLastError(comm), next_step(result));
+  const std::string_view said = ncclGetLastError(comm);
+  const std::string text = fmt::format("{} at {}: {} ({}); {}", call, place(file, line),
+                                       ncclGetErrorString(result), said, next_step(result));
   if (result == ncclRemoteError) throw PeerLost(text);
+  if (result == ncclUnhandledCudaError && tells_of_memory(said)) refuse(call, said);
   throw CudaError(text);
 }
 
@@ -43,12 +68,14 @@ bool NcclLink::is_open() {
   return comm_ != nullptr;
 }
 
-void NcclLink::open(const ncclUniqueId& id, int rank, int size) {
+void NcclLink::open(const ncclUniqueId& id, int rank, int size, int blocks) {
   const std::lock_guard lock(mutex_);
   throw_if_failed_();
   device_.make_current();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.maxCTAs = blocks;
+  finalizing_ = false;
   check(ncclCommInitRankConfig(&comm_, size, id, rank, &config), "ncclCommInitRankConfig");
 }
 
@@ -74,10 +101,58 @@ void NcclLink::stop() noexcept {
     device_.make_current();
   } catch (const std::exception&) {  // a device that does not answer has ended it already
   }
-  // Also where all is well: unlike ncclCommDestroy it does not wait for what is under way. There is
-  // nobody to tell of an error.
+  // There is nobody to tell of an error, and no way to ask whether it has ended: before 2.25 a
+  // thread of NCCL's may still give its memory back when this returns.
   (void)ncclCommAbort(comm_);
   comm_ = nullptr;
+}
+
+void NcclLink::finalize() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr) return;
+  try {
+    throw_if_failed_();
+    device_.make_current();
+    check(ncclCommFinalize(comm_), "ncclCommFinalize", comm_);
+    finalizing_ = true;
+  } catch (const std::exception&) {  // stop() is left, which who waits does
+  }
+}
+
+bool NcclLink::finalized() noexcept {
+  if (!finalizing_) return true;
+  try {
+    throw_if_failed_();
+    return settled();
+  } catch (const std::exception&) {
+    finalizing_ = false;
+    return true;
+  }
+}
+
+void NcclLink::destroy() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr || !finalizing_) return;
+  if (ncclCommDestroy(comm_) == ncclSuccess) comm_ = nullptr;
+}
+
+void stop(const std::vector<NcclLink*>& links) noexcept {
+  std::vector<std::jthread> threads;
+  for (NcclLink* const link : links) threads.emplace_back([link] { link->stop(); });
+}
+
+void finish(const std::vector<NcclLink*>& links, double deadline) noexcept {
+  using std::chrono::steady_clock;
+  if (std::uncaught_exceptions() == 0) {
+    for (NcclLink* const link : links) link->finalize();
+    const auto until = steady_clock::now() + std::chrono::duration<double>(deadline);
+    const auto waits = [](NcclLink* link) { return !link->finalized(); };
+    while (std::any_of(links.begin(), links.end(), waits) && steady_clock::now() < until)
+      std::this_thread::yield();
+    for (NcclLink* const link : links)
+      if (link->finalized()) link->destroy();
+  }
+  stop(links);
 }
 
 }  // namespace frugal::engine::nccl

@@ -17,6 +17,7 @@ class ProcessPeers final : public NcclPeers {
  public:
   ProcessPeers(World& world, int size, const ncclUniqueId& id, CudaDevice& device)
       : world_(world), size_(size), id_(id), link_(device, [&world] { world.check(); }) {}
+  ~ProcessPeers() override { finish({&link_}, world_.deadline()); }
 
   int size() const override { return size_; }
   double deadline() const override { return world_.deadline(); }
