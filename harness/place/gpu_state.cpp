@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "harness/place/nvml.h"
 #include "harness/record/or_null.h"
 #include "kernels/cuda/gpus.h"
+#include "kernels/support/error.h"
 
 namespace frugal::harness {
 namespace {
@@ -69,15 +72,21 @@ std::optional<std::vector<std::string>> throttled(const Library& library,
   return words;
 }
 
-/// Of the PCI device, from the kernel; none where it does not say, or has one node only (−1).
-std::optional<int> numa_node_of(const Library& library, nvml::DeviceHandle device) {
+std::optional<int> node_of_gpu(const Library& library, nvml::DeviceHandle device) {
   const auto pci = library.get<nvml::PciInfo>("nvmlDeviceGetPciInfo_v3", device);
   if (!pci) return std::nullopt;
-  std::ifstream in(fmt::format("/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/numa_node", pci->domain,
-                               pci->bus, pci->device));
-  int node = -1;
-  if (!(in >> node) || node < 0) return std::nullopt;
-  return node;
+  return numa_node_of(fmt::format("{:04x}:{:02x}:{:02x}.0", pci->domain, pci->bus, pci->device));
+}
+
+/// Of the kernel's "0-3,8": whether this one is among them.
+bool lists(const std::string& ranges, int processor) {
+  std::istringstream in(ranges);
+  for (std::string range; std::getline(in, range, ',');) {
+    int first = -1, last = -1;
+    const int read = std::sscanf(range.c_str(), "%d-%d", &first, &last);
+    if (read >= 1 && processor >= first && processor <= (read == 2 ? last : first)) return true;
+  }
+  return false;
 }
 
 GpuState state_of(const Library& library, nvml::DeviceHandle device) {
@@ -110,7 +119,7 @@ GpuState state_of(const Library& library, nvml::DeviceHandle device) {
     state.nvlinks = state.nvlinks.value_or(0) + 1;
     state.active_nvlinks = state.active_nvlinks.value_or(0) + (*active != 0 ? 1 : 0);
   }
-  state.numa_node = numa_node_of(library, device);
+  state.numa_node = node_of_gpu(library, device);
   return state;
 }
 
@@ -247,14 +256,53 @@ void add_end(json& begun, const GpuStates& ended) {
   if (ended.why_unknown.empty() && begun.contains("end")) begun["end"] = states_json(ended.gpus);
 }
 
-std::vector<std::string> numa_nodes() {
+std::vector<std::string> numa_nodes(const std::filesystem::path& sysfs) {
   std::vector<std::string> nodes;
   for (int node = 0;; ++node) {
-    std::ifstream in(fmt::format("/sys/devices/system/node/node{}/cpulist", node));
+    std::ifstream in(sysfs / fmt::format("devices/system/node/node{}/cpulist", node));
     std::string processors;
     if (!std::getline(in, processors)) return nodes;
     nodes.push_back(processors);
   }
+}
+
+std::optional<int> numa_node_of(const std::string& device, const std::filesystem::path& sysfs) {
+  std::ifstream in(sysfs / "bus/pci/devices" / device / "numa_node");
+  int node = -1;
+  if (!(in >> node) || node < 0) return std::nullopt;
+  return node;
+}
+
+Processors processors_near(std::optional<int> node, const std::vector<std::string>& nodes,
+                           const Processors& allowed) {
+  if (nodes.size() < 2) return allowed;
+  if (!node || static_cast<size_t>(*node) >= nodes.size())
+    throw InputError(
+        "--pin: the driver and the kernel do not say to which of this machine's NUMA nodes a GPU "
+        "belongs; leave it out, and bind the processes by mpirun or numactl");
+  const std::string& here = nodes[static_cast<size_t>(*node)];
+  Processors near;
+  for (const int processor : allowed)
+    if (lists(here, processor)) near.push_back(processor);
+  if (near.empty())
+    throw InputError(fmt::format(
+        "--pin: a GPU is next to the processors {}, of which this process may use none; leave it "
+        "out, or have the launcher bind no process (mpirun --bind-to none)",
+        here));
+  return near;
+}
+
+std::vector<Processors> processors_near_gpus(int first, int count) {
+  const GpuStates states = gpu_states();
+  const auto nodes = numa_nodes();
+  const Processors allowed = processors_of_this_thread();
+  std::vector<Processors> all;
+  for (int gpu = first; gpu < first + count; ++gpu) {
+    const bool known = states.why_unknown.empty();
+    const auto node = known ? states.gpus.at(static_cast<size_t>(gpu)).numa_node : std::nullopt;
+    all.push_back(processors_near(node, nodes, allowed));
+  }
+  return all;
 }
 
 }  // namespace frugal::harness

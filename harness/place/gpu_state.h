@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/namespace.h"
+#include "kernels/cpu/cores.h"
 
 namespace frugal::harness {
 
@@ -65,7 +67,18 @@ nlohmann::json to_json(const GpuStates& states);
 void add_end(nlohmann::json& begun, const GpuStates& ended);
 
 /// The NUMA nodes of this machine and their processors, as the kernel lists them: ["0-15",
-/// "16-31"]; empty where it does not say.
-std::vector<std::string> numa_nodes();
+/// "16-31"]; empty where it does not say. `sysfs` is where it does.
+std::vector<std::string> numa_nodes(const std::filesystem::path& sysfs = "/sys");
+/// The node of a PCI device, "0000:1b:00.0"; none where the kernel does not say, or has one only.
+std::optional<int> numa_node_of(const std::string& device,
+                                const std::filesystem::path& sysfs = "/sys");
+
+/// Of `allowed`, those next to a GPU of that node, of these nodes; all of them where there is one
+/// node. Throws InputError where the GPU's is not known, or none of its processors is allowed.
+Processors processors_near(std::optional<int> node, const std::vector<std::string>& nodes,
+                           const Processors& allowed);
+/// The same of `count` GPUs of gpus() from `first` on, here and now, of those that the calling
+/// thread may run on.
+std::vector<Processors> processors_near_gpus(int first, int count);
 
 }  // namespace frugal::harness
