@@ -21,6 +21,7 @@ namespace {
 struct ReproduceValues {
   std::vector<std::string> names;
   std::string on = "both", programs = "both", format = "table";
+  std::string ranks;                                      // of GPUs; empty: one alone
   int64_t scale = 0;                                      // the artifact's choice
   std::optional<int> threads;                             // all processors otherwise
   TimingPlan timing = {.budget = 45, .stop = "decided"};  // about 20 rounds of table 4 on two cores
@@ -28,6 +29,9 @@ struct ReproduceValues {
   bool check = false;
 
   int cpu_threads() const { return threads.value_or(usable_processors()); }
+  std::optional<RanksAs> gpu_ranks() const {
+    return ranks.empty() ? std::nullopt : std::optional(RanksAs::threads);
+  }
 };
 
 Selection selection(const ReproduceValues& values) {
@@ -39,7 +43,10 @@ Selection selection(const ReproduceValues& values) {
   selection.cpu = among({"cpu", "both", "all"});
   check_threads(values.threads, values.on, selection.cpu);
   if (selection.cpu) make_target({});  // says why it cannot be used
-  if (among({"cuda", "all"})) selection.cuda = gpu_selection(gpus());
+  if (among({"cuda", "all"})) {
+    if (values.gpu_ranks()) load_kernels_at_first();
+    selection.cuda = gpu_selection(gpus(), values.gpu_ranks().has_value());
+  }
   if (values.scale != 0) selection.scale = values.scale;
   selection.programs = values.programs == "frugal"  ? Programs::frugal
                        : values.programs == "paper" ? Programs::papers
@@ -54,6 +61,7 @@ std::string command_of(const ReproduceValues& values, const std::string& artifac
   if (cpu) command += fmt::format(" --threads {}", values.cpu_threads());
   if (values.scale != 0) command += " --scale " + scale_name(values.scale);
   if (values.programs != "both") command += " --programs " + values.programs;
+  if (!values.ranks.empty()) command += " --ranks " + values.ranks;
   return command;
 }
 
@@ -116,7 +124,7 @@ Exit reproduce(const ReproduceValues& values, const Artifacts& all) {
   for (size_t i = 0; i < artifacts.size(); ++i) {
     const std::string id = artifacts[i]->id();
     Runner runner(file, progress,
-                  {.place = {.threads = values.cpu_threads()},
+                  {.place = {.threads = values.cpu_threads(), .ranks = values.gpu_ranks()},
                    .timing = values.timing,
                    .command = command_of(values, id, selected.cpu),
                    .rerun = values.records.rerun,
@@ -157,6 +165,10 @@ void add_reproduce(CommandLine& line) {
               "Hidden size, sequence length and vocabulary divided by K; the artifact chooses "
               "otherwise");
   flags.format(values->format, "How to print the result on stdout; csv has the cells only");
+  flags.choice(
+      "--ranks", values->ranks, {"threads"},
+      "On several GPUs, run all ranks of a case, as threads; without it one rank alone, whose "
+      "collectives take what the links of hardware/ would");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   add_timing_flags(flags, values->timing, Judges::verdicts);

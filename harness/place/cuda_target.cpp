@@ -6,6 +6,7 @@
 
 #include "harness/place/environment.h"
 #include "harness/place/gpu_selection.h"
+#include "harness/place/gpu_state.h"
 
 namespace frugal::harness {
 namespace {
@@ -20,7 +21,9 @@ std::optional<Machine> sheet_of_gpu(const TargetOptions& options) {
 }  // namespace
 
 CudaTarget::CudaTarget(const TargetOptions& options)
-    : Target(options.on, sheet_of_gpu(options), options.deadline) {}
+    : Target(options.on, sheet_of_gpu(options), options.deadline),
+      as_threads_(options.ranks == RanksAs::threads),
+      pinning_(options.pinning) {}
 
 std::string CudaTarget::device() const { return describe(gpus().at(first_gpu())); }
 
@@ -33,7 +36,9 @@ std::string CudaTarget::why_no_machine() const {
 bool CudaTarget::tf32(DType type) const { return type == DType::f32 && tf32_products(); }
 
 std::unique_ptr<Cluster> CudaTarget::cluster(const RunConfig& config) const {
-  return make_cuda_cluster(config, deadline(), first_gpu());
+  std::vector<Processors> near;
+  if (pinning_ == Pinning::cores) near = processors_near_gpus(first_gpu(), config.ranks());
+  return make_cuda_cluster(config, deadline(), first_gpu(), std::move(near));
 }
 
 std::unique_ptr<Cluster> CudaTarget::cluster_with(const RunConfig& config,
@@ -41,10 +46,10 @@ std::unique_ptr<Cluster> CudaTarget::cluster_with(const RunConfig& config,
   return cluster(config);
 }
 
-int64_t CudaTarget::memory_of_rank(const RunConfig& /*config*/) const {
+int64_t CudaTarget::memory_of_rank(const RunConfig& config) const {
   constexpr int64_t left = 256;  // of how many parts one is left to it
   const int64_t free = free_gpu_memory(first_gpu());
-  return free - free / left;
+  return free - free / left - (connects(config) ? memory_of_communicators(config) : 0);
 }
 
 std::vector<int> CudaTarget::gpus_here(const RunConfig& config) const {
@@ -54,13 +59,22 @@ std::vector<int> CudaTarget::gpus_here(const RunConfig& config) const {
 }
 
 std::string CudaTarget::why_not(const RunConfig& config) const {
-  return why_not_on_gpus(config, ranks_here(config), static_cast<int>(gpus().size()));
+  const int here = ranks_here(config);
+  if (std::string why = why_not_on_gpus(config, here, static_cast<int>(gpus().size()));
+      here == 1 || as_threads_ || !why.empty())
+    return why;
+  return fmt::format(
+      "{} ranks on GPUs are a process each; start as many: mpirun -n {} frugal measure ... (or "
+      "torchrun, docs/cluster.md), or give --ranks threads, which may wait for each other for ever",
+      here, here);
 }
 
 std::map<std::string, std::string> CudaTarget::options(DType type) const {
   std::map<std::string, std::string> options = Target::options(type);
   if (tf32(type)) options[float32_products] = "tf32";
   if (cuda_synchronous()) options[synchronous] = "yes";
+  if (pinning_ == Pinning::cores) options["pinned"] = "yes";
+  if (as_threads_) options[ranks_option] = name_of(RanksAs::threads);
   options.merge(gpu_libraries());
   return options;
 }

@@ -19,9 +19,12 @@ class CudaTarget : public Target {
   bool tf32(DType type) const override;
   std::unique_ptr<Cluster> cluster(const RunConfig& config) const override;
   std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const override;
-  /// But for a 256th, which its allocator rounds up and operations take for themselves.
+  /// But for a 256th, which its allocator rounds up and operations take for themselves, and for
+  /// what NCCL takes.
   int64_t memory_of_rank(const RunConfig& config) const override;
   std::vector<int> gpus_here(const RunConfig& config) const override;
+  /// Ranks on several GPUs are processes, unless threads were asked for by name: those of one
+  /// process share its queues and locks, and may wait for each other for ever (docs/cluster.md).
   std::string why_not(const RunConfig& config) const override;
   std::map<std::string, std::string> options(DType type) const override;
 
@@ -33,6 +36,11 @@ class CudaTarget : public Target {
  private:
   /// Of gpus(), the one of the first rank that is here.
   virtual int first_gpu() const { return 0; }
+  /// Whether NCCL connects the ranks of this configuration.
+  virtual bool connects(const RunConfig& config) const { return ranks_here(config) > 1; }
+
+  const bool as_threads_;  ///< what ranks on several GPUs are, by name
+  const Pinning pinning_;
 };
 
 }  // namespace frugal::harness

@@ -8,9 +8,9 @@
 
 namespace frugal::harness {
 
-GpuSelection gpu_selection(const std::vector<Gpu>& gpus) {
+GpuSelection gpu_selection(const std::vector<Gpu>& gpus, bool as_threads) {
   const auto machine = machine_of_device(gpus.front().name);
-  const int usable = why_no_nccl().empty() ? static_cast<int>(gpus.size()) : 1;
+  const int usable = as_threads && why_no_nccl().empty() ? static_cast<int>(gpus.size()) : 1;
   return {usable, machine ? machine->name : "", gpus.front().name};
 }
 
@@ -18,7 +18,8 @@ std::string GpuSelection::skip(const RunConfig& config) const {
   if (config.ranks() <= count || !machine.empty()) return "";
   return fmt::format(
       "no file of hardware/ names this GPU; there are no links to which the collectives of one "
-      "rank of {} could be charged. Describe {} in a file (HACKING.md, A machine), or use {} GPUs",
+      "rank of {} could be charged. Describe {} in a file (HACKING.md, A machine), or use {} GPUs "
+      "with --ranks threads",
       config.ranks(), gpu.empty() ? "it" : gpu, config.ranks());
 }
 

@@ -24,9 +24,10 @@ struct GpuSelection {
   std::string skip(const RunConfig& config) const;
 };
 
-/// The GPUs for cases: one where the build has no NCCL, which several need. Of a GPU that no file
-/// of hardware/ names there are no lone ranks (GpuSelection::skip).
-GpuSelection gpu_selection(const std::vector<Gpu>& gpus);
+/// The GPUs for cases: one where the build has no NCCL, which several need, or where their ranks
+/// are not to be threads of this process. Of a GPU that no file of hardware/ names there are no
+/// lone ranks (GpuSelection::skip).
+GpuSelection gpu_selection(const std::vector<Gpu>& gpus, bool as_threads);
 
 /// "NVIDIA H200, compute capability 9.0, 139.7 GiB, driver for CUDA up to 13.0, CUDA 13.0"
 std::string describe(const Gpu& gpu);

@@ -8,6 +8,7 @@
 
 #include "engine/comm/nccl/nccl.h"
 #include "engine/rank_grid.h"
+#include "harness/place/gpu_state.h"
 #include "kernels/cpu/memory_budget.h"
 #include "kernels/support/error.h"
 
@@ -113,7 +114,10 @@ int64_t ProcessTarget::memory_of_rank(const RunConfig& /*config*/) const {
 }
 
 GpuProcessTarget::GpuProcessTarget(const TargetOptions& options, Processes& processes)
-    : OfProcesses(options, with_gpus(processes)), transport_(transport_of(options, processes)) {}
+    : OfProcesses(options, with_gpus(processes)), transport_(transport_of(options, processes)) {
+  if (options.pinning == Pinning::cores)
+    pin_this_thread(processors_near_gpus(first_gpu(), 1).front());
+}
 
 Transport GpuProcessTarget::transport_of(const TargetOptions& options, const Processes& processes) {
   const bool nccl = why_no_nccl().empty();

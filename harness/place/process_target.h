@@ -76,6 +76,9 @@ class GpuProcessTarget final : public OfProcesses<CudaTarget> {
   static Transport transport_of(const TargetOptions& options, const Processes& processes);
   int first_gpu() const override;
   int ranks_here(const RunConfig& /*config*/) const override { return 1; }
+  bool connects(const RunConfig& config) const override {
+    return config.ranks() > 1 && transport_ == Transport::nccl;
+  }
 
   const Transport transport_;
 };

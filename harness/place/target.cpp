@@ -11,18 +11,19 @@
 #include "harness/place/machine_label.h"
 #include "harness/place/process_target.h"
 #include "harness/place/virtual_target.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {
 namespace {
 
-/// Only the processor's ranks are threads that could be pinned, and a lone one has no others to
-/// share it with.
+/// A virtual rank runs nowhere, and a lone one has no others to share the processor with.
 void check_pinning(const TargetOptions& options, DeviceKind kind) {
   if (options.pinning == Pinning::none) return;
-  if (kind != DeviceKind::cpu)
+  if (kind == DeviceKind::simulated)
     throw InputError(
-        fmt::format("--pin: cores are the cpu's, and --on is {}; leave --pin out, or use --on cpu",
+        fmt::format("--pin: cores are this machine's, and --on is {}; leave --pin out, or use --on "
+                    "cpu or cuda",
                     options.on));
   if (!options.lone_rank.empty())
     throw InputError(
@@ -92,6 +93,9 @@ std::unique_ptr<Target> make_target(const TargetOptions& options) {
   check_pinning(options, kind);
   check_ranks(options, kind);
   check_transport(options, kind);
+  if (kind == DeviceKind::cuda &&
+      (Processes::here() != nullptr || options.ranks == RanksAs::threads))
+    load_kernels_at_first();
   if (Processes* const processes = Processes::here()) {
     if (kind == DeviceKind::cpu) return std::make_unique<ProcessTarget>(options, *processes);
     return std::make_unique<GpuProcessTarget>(options, *processes);

@@ -18,8 +18,8 @@ inline constexpr const char* papers_machine = "a100-selene";
 enum class RanksAs : uint8_t { threads, processes };
 std::string_view name_of(RanksAs ranks);
 
-/// Where the threads of a rank on the cpu run: wherever the system puts them, or on as many cores
-/// as they are, which no other rank uses.
+/// Where the threads of a rank run: wherever the system puts them, or, on the cpu, on as many cores
+/// as they are, which no other rank uses, and on cuda on the processors next to the rank's GPU.
 enum class Pinning : uint8_t { none, cores };
 
 /// Target::options() of ranks that are processes, and of what carries tensors between their GPUs.
@@ -35,7 +35,7 @@ struct TargetOptions {
   /// A machine or a file, to whose links collectives are charged where one rank runs without its
   /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there.
   std::string lone_rank = {};
-  Pinning pinning = Pinning::none;  ///< of the cpu's ranks; none elsewhere
+  Pinning pinning = Pinning::none;  ///< of the cpu's and GPUs' ranks; none elsewhere
   /// Processes where a launcher has started several, threads otherwise.
   std::optional<RanksAs> ranks = {};
   /// Of GPUs of processes: NCCL otherwise, where the build has it.

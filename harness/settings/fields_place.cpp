@@ -24,7 +24,7 @@ std::vector<Field> place_fields() {
           .if_said());
   all.push_back({.key = "pin",
                  .flag = "--pin",
-                 .help = "Keep each rank on cores of its own; on cpu",
+                 .help = "Keep each rank on cores of its own, on cpu, or next to its GPU, on cuda",
                  .type = on_off(),
                  .get = [](const RunSettings& s) { return s.place.pinning == Pinning::cores; },
                  .set =
@@ -34,7 +34,7 @@ std::vector<Field> place_fields() {
   all.push_back(
       field({"ranks", "--ranks",
              "What ranks are, on cpu or cuda; processes where a launcher has started several "
-             "(docs/cluster.md), threads otherwise"},
+             "(docs/cluster.md), threads otherwise, but on several GPUs only if they are named"},
             &T::ranks, one_of(all_names<RanksAs>()))
           .if_said());
   all.push_back(field({"transport", "--transport",

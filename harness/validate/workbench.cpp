@@ -47,7 +47,11 @@ Cluster& Workbench::cluster_of_ranks() {
 }
 
 std::string Workbench::why_no_ranks() const {
-  if (ranks_ > 1) return target_.why_not(config_of_ranks(ranks_));
+  // On GPUs they are threads, which nobody has to ask for: a rank launches nothing behind a
+  // collective that has not ended, so none waits for ever.
+  const RunConfig config = config_of_ranks(ranks_);
+  if (ranks_ > 1)
+    return on_gpu() ? why_not_on_gpus(config, ranks_, ranks_) : target_.why_not(config);
   return on_gpu() ? "there is one GPU" : "there is one kernel thread";
 }
 

@@ -214,6 +214,26 @@ class Gpus(Started):
     RUN = ["measure", "--model", "gpt-tiny", "--on", "cuda", "--steps", "3", "--microbatches", "2",
            "--tensor-parallel", "2"]
 
+    def alone(self, *arguments):
+        """Without a launcher."""
+        return subprocess.run([EMULATED, *arguments], cwd=self.folder, capture_output=True, text=True, check=False,
+                              env={**os.environ, **self.variables})
+
+    def test_without_a_launcher_ranks_are_threads_by_name_alone(self):
+        for arguments in (self.RUN, ["longest", *self.RUN[1:5], "--tensor-parallel", "2"]):
+            done = self.alone(*arguments)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, "^frugal: [^\n]*2 ranks on GPUs are a process each; start as many: "
+                             "mpirun -n 2 frugal measure [^\n]*torchrun[^\n]*--ranks threads[^\n]*\n$")
+            self.assertEqual(list(self.folder.iterdir()), [])
+        done = self.alone(*self.RUN, "--ranks", "threads", "--pin")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        record, = self.records()
+        self.assertEqual((record["options"]["ranks"], record["options"]["pinned"]), ("threads", "yes"))
+        self.assertIn("--ranks threads", record["command"])
+        rerun = self.alone("rerun", "out/records.jsonl", "--out", "again")
+        self.assertEqual(rerun.returncode, 0, rerun.stderr)
+
     def test_losses_are_those_of_threads(self):
         layout = [*self.RUN, "--pipeline-parallel", "2", "--schedule", "1f1b"]
         self.start(4, *layout)
@@ -225,8 +245,7 @@ class Gpus(Started):
         self.assertIn("--transport host", by_host["command"])
         self.assertIsNone(by_nccl["ranks"])  # nobody knows when a GPU waits
         self.assertEqual(len(by_host["ranks"]["ranks"]), 4)
-        of_threads = subprocess.run([EMULATED, *layout, "--out", "threads"], cwd=self.folder, capture_output=True,
-                                    text=True, check=False, env={**os.environ, **self.variables})
+        of_threads = self.alone(*layout, "--ranks", "threads", "--out", "threads")
         self.assertEqual(of_threads.returncode, 0, of_threads.stderr)
         for record in (by_nccl, by_host):
             self.assertEqual(record["options"]["ranks"], "processes")

@@ -163,7 +163,7 @@ TEST(Gpus, InWords) {
 }
 
 TEST(Gpus, ChargeLoneRanksToTheirOwnMachineOrAreSkipped) {
-  const auto selected = [](const char* name) { return gpu_selection({{.name = name}}); };
+  const auto selected = [](const char* name) { return gpu_selection({{.name = name}}, true); };
   EXPECT_EQ(selected("NVIDIA H200").machine, "h200-hgx");
   const GpuSelection unknown = selected("a GPU that nobody knows");
   EXPECT_EQ(unknown.lone_rank(parallel(2)), "");
@@ -177,7 +177,8 @@ TEST(Gpus, ChargeLoneRanksToTheirOwnMachineOrAreSkipped) {
   EXPECT_EQ(one.skip(parallel(2)), "");
   // Ranks on several GPUs need NCCL; without it each case runs one.
   const Gpu gpu{.name = "NVIDIA H200"};
-  EXPECT_EQ(gpu_selection({gpu, gpu}).count, why_no_nccl().empty() ? 2 : 1);
+  EXPECT_EQ(gpu_selection({gpu, gpu}, true).count, why_no_nccl().empty() ? 2 : 1);
+  EXPECT_EQ(gpu_selection({gpu, gpu}, false).count, 1) << "their ranks would be processes";
 }
 
 TEST(Gpus, AreAsManyAsRanksThatNcclConnects) {

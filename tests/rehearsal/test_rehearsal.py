@@ -129,7 +129,7 @@ class SeveralGpus(Rehearsal):
                       "--schedule", "interleaved", "--chunks", "2"],
                      [*llama, "--context-parallel", "8", "--sequence", "32768", "--recompute", "full", *MINI_SEQUENCES],
                      [*llama, "--context-parallel", "4", "--context", "ring", "--data-parallel", "2"]):
-            ours = self.measured("--on", "cuda", *more)
+            ours = self.measured("--on", "cuda", "--ranks", "threads", *more)
             virtual = self.measured("--on", "virtual:h200-hgx", *more)
             self.assertEqual(ours["communication"]["kind"], "real")
             # A ring's ranks keep statistics of different lengths for a moment; the virtual one is the last.
@@ -143,6 +143,26 @@ class SeveralGpus(Rehearsal):
         self.assertEqual({rate["collective"] for rate in peaks["collectives"]},
                          {"all-reduce", "all-gather", "reduce-scatter"})
         self.assertEqual({rate["ranks"] for rate in peaks["collectives"]}, {8})
+
+    def test_the_longest_sequence_leaves_room_for_nccl(self):
+        """A group of eight, and as much as its blocks take at most."""
+        def memory(*more):
+            found = json.loads(self.run_program("longest", "--on", "cuda", *LLAMA, *MINI_SEQUENCES, *more, "--format",
+                                                "json").stdout)
+            self.assertTrue(found["confirmed"])
+            return found["memory"]
+
+        taken = memory() - memory("--tensor-parallel", "8", "--ranks", "threads")
+        self.assertAlmostEqual(taken / 2**20, 832, delta=8)
+
+    def test_artifacts_have_their_ranks_beside_each_other_where_threads_are_named(self):
+        for more, kinds in ((["--ranks", "threads"], {"none", "real"}), ([], {"none", "modelled"})):
+            self.run_program("reproduce", "korthikanti2022/table4", "--on", "cuda", "--scale", "1/32", "--budget", "0",
+                             "--out", "out", *more)
+            records = [json.loads(line) for line in (self.folder / "out/records.jsonl").read_text().splitlines()]
+            self.assertEqual({record["communication"]["kind"] for record in records}, kinds)
+            self.assertTrue(all((" ".join(more)) in record["command"] for record in records))
+            shutil.rmtree(self.folder / "out")
 
     def test_more_ranks_than_gpus_are_refused(self):
         done = self.run_program("measure", "--on", "cuda", "--model", "gpt2-124m", "--data-parallel", "9", status=2)
