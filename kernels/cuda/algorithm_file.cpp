@@ -143,7 +143,8 @@ AlgorithmFile::Algorithms AlgorithmFile::read() {
   return {};
 }
 
-void AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) {
+/// Calls change(what the file has), alone of all processes, and writes it where that returns true.
+void AlgorithmFile::change(const Change& change) {
   if (path_.empty() || given_up_) return;
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
@@ -151,12 +152,35 @@ void AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) 
   given_up_ = !lock.held();
   if (lock.held()) {
     Algorithms algorithms = read();
-    if (algorithms.size() >= most_ && !algorithms.contains(problem)) return;
-    algorithms[problem] = algorithm;
+    if (!change(algorithms)) return;
     given_up_ = !replace(path_, text_of(identity_, algorithms));
   }
   if (given_up_)
     complain("cannot be written; choices are not kept (FRUGAL_CACHE names another folder)");
+}
+
+void AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) {
+  change([&](Algorithms& all) {
+    if (all.size() >= most_ && !all.contains(problem)) return false;
+    all[problem] = algorithm;
+    return true;
+  });
+}
+
+Algorithm AlgorithmFile::add_first(const std::string& problem, const Algorithm& algorithm,
+                                   const std::optional<Algorithm>& refused) {
+  Algorithm first = algorithm;
+  change([&](Algorithms& all) {
+    const auto found = all.find(problem);
+    if (found != all.end() && found->second != refused) {
+      first = found->second;
+      return false;
+    }
+    if (found == all.end() && all.size() >= most_) return false;
+    all[problem] = algorithm;
+    return true;
+  });
+  return first;
 }
 
 }  // namespace frugal::kernels::cuda

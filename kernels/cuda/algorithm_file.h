@@ -1,7 +1,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace frugal::kernels::cuda {
@@ -32,10 +34,16 @@ class AlgorithmFile {
   /// Adds to what the file has by now; the new one where it has another. The file is replaced as a
   /// whole: who reads it meanwhile has the old one or the new one.
   void add(const std::string& problem, const Algorithm& algorithm);
+  /// Adds the algorithm unless the file has one of the product by now, other than `refused`; the
+  /// one that it has then. So processes that time a product at once compute it alike.
+  Algorithm add_first(const std::string& problem, const Algorithm& algorithm,
+                      const std::optional<Algorithm>& refused);
 
   const std::string& path() const { return path_; }
 
  private:
+  using Change = std::function<bool(Algorithms&)>;
+  void change(const Change& change);
   void complain(const std::string& what);
 
   std::string path_, identity_;  // no path, no file

@@ -35,9 +35,13 @@ Algorithm Algorithms::keep_timed(const std::string& problem, const Algorithm& al
   if (const auto found = used_.find(problem); found != used_.end()) return found->second;
   ++timed_products;
   if (used_.size() >= most_products) return algorithm;
-  used_.emplace(problem, algorithm);
-  file_.add(problem, algorithm);
-  return algorithm;
+  std::optional<Algorithm> refused;  // read, and yet timed
+  if (of_file_)
+    if (const auto found = of_file_->find(problem); found != of_file_->end())
+      refused = found->second;
+  const Algorithm first = file_.add_first(problem, algorithm, refused);
+  used_.emplace(problem, first);
+  return first;
 }
 
 std::string identity_of(const Gpu& gpu) {

@@ -29,7 +29,7 @@ class Algorithms {
   /// Keeps what the file had and the library accepts.
   void keep_read(const std::string& problem, const Algorithm& algorithm);
   /// Keeps what was timed, in the file too. Which one counts: where two threads have timed at once,
-  /// that of the first.
+  /// or two processes that share the file, that of the first.
   Algorithm keep_timed(const std::string& problem, const Algorithm& algorithm);
 
  private:

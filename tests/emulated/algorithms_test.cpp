@@ -122,6 +122,24 @@ TEST(AlgorithmsTest, TheFirstChoiceStays) {
   EXPECT_FALSE(algorithms.find("a product")->read);
 }
 
+/// Ranks that are processes, each of which looks before any has timed.
+TEST(AlgorithmsTest, TheFirstProcessChoosesForAllThatShareTheFile) {
+  const std::string folder = ::testing::TempDir() + "first_of." + std::to_string(getpid());
+  Algorithms one(AlgorithmFile(folder, "a GPU")), other(AlgorithmFile(folder, "a GPU"));
+  EXPECT_FALSE(one.find("a product"));
+  EXPECT_FALSE(other.find("a product"));
+  EXPECT_EQ(one.keep_timed("a product", {1}), Algorithm{1});
+  EXPECT_EQ(other.keep_timed("a product", {2}), Algorithm{1});
+  EXPECT_EQ(other.find("a product")->algorithm, Algorithm{1});
+
+  // What another library has written there, and this one refuses, is not chosen for anybody.
+  Algorithms later(AlgorithmFile(folder, "a GPU"));
+  EXPECT_TRUE(later.find("a product")->read);
+  EXPECT_EQ(later.keep_timed("a product", {3}), Algorithm{3});
+  EXPECT_EQ(AlgorithmFile(folder, "a GPU").read().at("a product"), Algorithm{3});
+  std::filesystem::remove_all(folder);
+}
+
 TEST(AlgorithmsTest, GpusAreOfOneKindOrAnother) {
   Gpu gpu = gpus().front();
   EXPECT_EQ(&cuda::algorithms_of(gpu), &cuda::algorithms_of(gpus().front()));
