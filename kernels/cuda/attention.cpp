@@ -4,6 +4,7 @@
 #include <cudnn_frontend.h>
 #include <fmt/format.h>
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -237,19 +238,26 @@ struct Library {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;  // made with the first attention: the library is long to load
   Kept<Key, Graph> graphs{most_graphs};
+  std::map<cudaStream_t, cudaEvent_t> ends;  // of each stream's last attention
 
   template <class Make>
-  std::shared_ptr<Graph> graph(const Key& key, const Make& make) {
+  std::shared_ptr<Graph> graph(const Key& key, const Make& make, const Launch& on) {
     if (handle == nullptr) check(cudnnCreate(&handle), "cudnnCreate");
+    if (graphs.full_without(key))  // the code of one that goes must not be executed any more
+      for (const auto& [stream, end] : ends) on.wait_for(end);
     return graphs.get(key, [&] {
-      // Its code must not go while the GPU executes it.
-      std::shared_ptr<Graph> made(make().release(), [](const Graph* graph) {
-        cudaDeviceSynchronize();
-        delete graph;
-      });
+      std::shared_ptr<Graph> made = make();
       check(made->build(handle, {fe::HeurMode_t::A}), "cudnn_frontend::Graph::build");
       return made;
     });
+  }
+
+  void issued(const Launch& on) {
+    cudaEvent_t& end = ends[on.stream];
+    if (end == nullptr)
+      cuda::check(cudaEventCreateWithFlags(&end, cudaEventDisableTiming),
+                  "cudaEventCreateWithFlags");
+    cuda::check(cudaEventRecord(end, on.stream), "cudaEventRecord");
   }
 };
 
@@ -267,7 +275,8 @@ struct FusedAttentions::State {
     require_possible(op);
     if (words == nullptr) words = static_cast<int64_t*>(memory.allocate(word_bytes));
     const std::lock_guard lock(library.mutex);
-    execute(*library.graph(key, make), op, std::move(addresses), on);
+    execute(*library.graph(key, make, on), op, std::move(addresses), on);
+    library.issued(on);
   }
 
   void execute(Graph& graph, const FusedAttention& op, std::unordered_map<int64_t, void*> addresses,

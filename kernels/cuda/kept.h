@@ -29,6 +29,11 @@ class Kept {
     return order_.front().second;
   }
 
+  /// Whether get(key) may have another one go.
+  bool full_without(const Key& key) const {
+    return order_.size() >= most_ && !by_key_.contains(key);
+  }
+
  private:
   using Order = std::list<std::pair<Key, std::shared_ptr<Value>>>;  // the last used first
   void forget_oldest() {

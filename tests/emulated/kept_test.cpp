@@ -42,7 +42,10 @@ TEST(KeptTest, WhatWasUsedLongestAgoGoes) {
     });
   };
   const std::weak_ptr<int> second = get(2);
+  EXPECT_FALSE(kept.full_without(1));
   const auto held = get(1);
+  EXPECT_FALSE(kept.full_without(2));
+  EXPECT_TRUE(kept.full_without(3));
   get(2);
   get(1);
   get(3);
