@@ -5,6 +5,9 @@ import sys
 
 from parts import GRACE, Part
 
+#: Seconds of the two calls of a lent machine's quarter of an hour, with the check before each: it is started and given
+#: back in what is left.
+CALLS = {"first-call": 590, "second-call": 230}
 LIMIT = 540  # seconds of a group with the check and the smoke group before it; a lent machine's call has 600
 
 FAILED = ("failed", "skipped")
@@ -29,6 +32,12 @@ PROFILED = {"gpt2-124m": ["--model", "gpt2-124m", "--micro-batch", "16"],
             "a layer of llama3-8b": ["--model", "llama3-8b", "--layers", "1", "--micro-batch", "1"],
             "a layer of 22B": ["--model", "22B", "--layers", "1", "--micro-batch", "4"]}
 SEEDS, EACH = range(1, 5), 100  # of tests of combinations
+#: The longest sequence with which it is predicted to fit an H100 of 80 GB.
+LONGEST = [*LONG[:3], "104808", *LONG[4:]]
+#: Rows of operations whose kernels changed since a GPU ran them last.
+CHANGED = ["Rows/OnTheGpu.*adam*", "Rows/OnTheGpu.*momentum*", "Rows/OnTheGpu.*bias*", "Rows/OnTheGpu.*norm*",
+           "Rows/OnTheGpu.*gemm*"]
+OFFLOADED = ["--model", "gpt2-1.5b", "--type", "bf16", "--attention", "fused", "--micro-batch", "8", "--steps", "4"]
 
 
 class Groups:
@@ -41,7 +50,12 @@ class Groups:
         self.frugal, self.tests, self.bench, self.out = build / "frugal", build / "tests/tests_cuda", bench, out
         self.all = {"smoke": self.smoke(), "correctness": self.correctness(), "combinations": self.combinations(),
                     "speed": self.speed(), "profile": self.profile(), "rivals": self.rivals(),
-                    "long-rivals": self.long_rivals(), "papers": self.papers(), "techniques": self.techniques()}
+                    "long-rivals": self.long_rivals(), "papers": self.papers(), "techniques": self.techniques(),
+                    "first-call": self.first_call(), "second-call": self.second_call()}
+
+    def by_topic(self):
+        """All but the calls, which have parts of the others."""
+        return [name for name in self.all if name not in CALLS]
 
     def check(self):
         """Whether there is a GPU that transfers and computes: a kernel of ours and a product of the library's."""
@@ -72,12 +86,39 @@ class Groups:
 
     def combinations(self):
         """Ranks that share the GPU beside one rank on it."""
-        return [Part(f"combinations from seed {seed}", 100, ["env", f"FRUGAL_SEED={seed}", f"FRUGAL_COMBINATIONS={EACH}",
-                     self.tests, "--gtest_filter=CombinationsOnTheGpu.*"], shows=FAILED) for seed in SEEDS]
+        return [self.combination(seed, EACH, 100) for seed in SEEDS]
+
+    def combination(self, seed, count, seconds):
+        return Part(f"combinations from seed {seed}", seconds, ["env", f"FRUGAL_SEED={seed}", f"FRUGAL_COMBINATIONS={count}",
+                    self.tests, "--gtest_filter=CombinationsOnTheGpu.*"], shows=FAILED)
 
     def predicted(self):
-        """The parts that measure, and keep what they measured."""
-        return [*self.speed(), *self.profile(), *self.rivals(), *self.long_rivals(), *self.papers(), *self.techniques()]
+        """The parts that measure, and keep what they measured. Table 4 in a steady state is in the papers' own."""
+        return [*self.speed(), *self.profile(), *self.rivals(), *self.long_rivals(), *self.papers(), *self.techniques(),
+                *self.large()]
+
+    def first_call(self):
+        """What comes first where a machine is lent for a quarter of an hour; about 420 s on an H100."""
+        steady = [self.frugal, "reproduce", "korthikanti2022/table4", "--on", self.on, "--steady", "--stop", "samples",
+                  "--budget", "1", "--out", self.out]
+        sustained = ["--sustained", "2", "--same-cudnn"]
+        return [self.tested("rows of changed kernels", 45, CHANGED),
+                self.combination(5, 40, 45),
+                *(part._replace(seconds=14) for part in self.profile()),
+                Part("table 4 in a steady state", 150, steady, resumes=True),
+                self.beside_pytorch("gpt2-124m", 16, 90, *sustained), self.beside_pytorch("gpt2-1.5b", 4, 125, *sustained)]
+
+    def second_call(self):
+        """What comes next; about 130 s on an H100."""
+        (*_, products) = self.speed()
+        (*_, sanitizer) = self.correctness()
+        command = [*sanitizer.command[:-1], str(25 - GRACE)]
+        return [products._replace(seconds=65), *self.large(), sanitizer._replace(seconds=25, command=command)]
+
+    def large(self):
+        """What fills the memory, and what leaves for the host's."""
+        return [self.measured("llama3-8b, 104,808 tokens", 75, *LONGEST),
+                self.measured("gpt2-1.5b, offload", 25, *OFFLOADED, "--offload")]
 
     def techniques(self):
         # Ranks of one node: an H200's has the same links.
