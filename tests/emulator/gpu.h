@@ -17,7 +17,7 @@ struct Gpu {
   std::vector<int> visible = {};  ///< which of the machine's these are; the first where it is empty
   int multiprocessors = computes ? 1 : 132;
   int64_t memory = int64_t{139} << 30;
-  bool virtual_memory = true;  ///< whether the driver has it
+  bool virtual_memory = true;   ///< whether the driver has it
   bool loads_at_first = false;  ///< the code of all kernels, before anything else
   /// Bytes of it that a communicator of NCCL takes for each block that it may use.
   int64_t nccl_memory = int64_t{1} << 20;
