@@ -299,9 +299,10 @@ Case column_sum(const Setting& s, bool narrow) {
   return c;
 }
 
-/// Gradients of a layer's weights, [n, k], and of its bias, in one.
+/// Gradients of a layer's weights, [n, k], and of its bias, in one. Where columns are whole packs,
+/// k is, as the library asks.
 Case gemm_bias_gradient(const Setting& s, bool narrow) {
-  const int64_t m = s.rows, n = s.cols, k = depth(s);
+  const int64_t m = s.rows, n = s.cols, k = n % 8 == 0 ? (n / 2 + 7) / 8 * 8 : depth(s);
   const DType type = narrow ? s.type : accumulation_type(s.type);
   Case c = product_case(s,
                         {{"dc", s.type, {m, n}},
