@@ -16,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WHOLE = {"record", "scale", "stage", "samples"}
 REAL = {"median", "low", "high"}
-ZERO = {"paper", "all", "none"}  # words of the command line for a configuration's 0
+ZERO = {"paper", "all", "none", "auto"}  # words of the command line for a configuration's 0
 
 
 def kinds_of(columns):

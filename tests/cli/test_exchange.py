@@ -331,12 +331,14 @@ class Parquet(Cli):
 
     def test_what_is_not_known_is_null_and_a_word_is_a_known_one(self):
         script = self.script()
-        columns = ["quantity", "median", "low", "high", "samples", "values", "layers", "causal", "shard_size", "mlp_chunks"]
+        columns = ["quantity", "median", "low", "high", "samples", "values", "layers", "causal", "shard_size", "mlp_chunks",
+                   "bucket_size"]
         kinds = list(script.kinds_of(columns))
         self.assertEqual(kinds, ["string", "number", "number", "number", "integer", "numbers", "integer", "boolean",
-                                 "integer", "integer"])
-        values = [script.value_of(*pair) for pair in zip(["time", "1.5", "", "", "7", "1 2.5", "", "false", "all", "paper"], kinds)]
-        self.assertEqual(values, ["time", 1.5, None, None, 7, [1, 2.5], None, False, 0, 0])
+                                 "integer", "integer", "integer"])
+        values = [script.value_of(*pair) for pair in zip(["time", "1.5", "", "", "7", "1 2.5", "", "false", "all", "paper",
+                                                             "auto"], kinds)]
+        self.assertEqual(values, ["time", 1.5, None, None, 7, [1, 2.5], None, False, 0, 0, 0])
         self.assertEqual(script.value_of("", "string"), "")
         for text, kind in (("several", "integer"), ("1.5", "integer"), ("much", "number"), ("yes", "boolean")):
             with self.assertRaises((ValueError, KeyError)):
@@ -373,7 +375,7 @@ class ParquetFile(Cli):
             for column, text in row.items():
                 if isinstance(typed[column], float):
                     self.assertEqual(typed[column], float(text), column)
-                elif text in ("paper", "all", "none") and isinstance(typed[column], int):
+                elif text in ("paper", "all", "none", "auto") and isinstance(typed[column], int):
                     self.assertEqual(typed[column], 0, column)
                 elif isinstance(typed[column], (str, int)):
                     self.assertEqual(str(typed[column]).lower(), text.lower(), column)
