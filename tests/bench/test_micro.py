@@ -80,9 +80,10 @@ class OfADevice(unittest.TestCase):
                                          capture_output=True).stdout)
         for each in peak["linear"]:
             one = found[f"device/gemm/{each['type']}/{each['product']}/{each['m']}x{each['n']}x{each['k']}"]
-            self.assertAlmostEqual(one["real_time"] * 1e-9 * each["flops_per_second"] / (2 * each["m"] * each["n"] * each["k"]), 1,
-                                   delta=0.02)
-            self.assertAlmostEqual(one["items_per_second"] / each["flops_per_second"], 1, delta=0.02)
+            flops = 2 * each["m"] * each["n"] * each["k"]
+            beside_peak = one["real_time"] * 1e-9 * each["flops_per_second"] / flops
+            self.assertTrue(0.95 < beside_peak <= 1, (each, beside_peak))  # whose single call has a launch before it
+            self.assertAlmostEqual(one["items_per_second"] * one["real_time"] * 1e-9 / flops, 1, delta=1e-6)
         for direction, products in (("forward", 2), ("backward", 5)):
             one = found[f"device/attention/{direction}/32x8192x128"]
             flops = 2 * products * 32 * 128 * 8192 * 8193 / 2

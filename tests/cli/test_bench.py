@@ -13,7 +13,7 @@ class Bench(Cli):
     def test_bad_input(self):
         self.rejected("bench", "gem", says=["no benchmark \"gem\"", "did you mean gemm"])
         self.rejected("bench", "gemm", "attention", says=["gemm attention", "one benchmark at a time"])
-        self.rejected("bench", "gemm", "--on", "cuda", says=["--on cuda", "runs on cpu"])
+        self.rejected("bench", "attention", "--on", "cuda", says=["--on cuda", "runs on cpu"])
         self.rejected("bench", "gemm", "--on", "tpu", says=["tpu"])
         self.rejected("bench", "gemm", "--case", "f64/*", says=["--case f64/*", "no case of gemm matches", "--list"])
         self.rejected("bench", "--case", "f32/*", says=["--case", "name one"])

@@ -15,9 +15,9 @@ sys.path.insert(0, str(SOURCE / "plots"))
 import memory_bound_rounds  # noqa: E402  (the path comes first)
 
 
-def record(by, rounds, seconds, work=6e9, status="ok", artifact="bench/memory-bound"):
+def record(by, rounds, seconds, work=6e9, status="ok", artifact="bench/memory-bound", **options):
     return {"artifact": artifact, "status": status, "rounds": rounds,
-            "options": {"type": "f32", "operation": "copy/parts", "by": by},
+            "options": {"type": "f32", "operation": "copy/parts", "by": by} | options,
             "metrics": {"time": {"samples": seconds}, "work": {"samples": [work]}}}
 
 
@@ -33,6 +33,10 @@ class Rounds(unittest.TestCase):
                             record("copy", "2", [1]), record("frugal", "3", [1]), record("frugal", "2", [1]),
                             record("copy", "3", [1], status="interrupted"), record("copy", "3", [1], artifact="bench/gemm"))
         self.assertEqual(cases, {"copy/parts/f32": [(6, 1), (12, 0.25), (6, 1)]})
+
+    def test_each_width_of_rows_is_a_case(self):
+        cases = self.rounds(*(record(by, width, [1], width=width) for width in ("768", "1600") for by in ("frugal", "copy")))
+        self.assertEqual(cases, {"copy/parts/768/f32": [(6, 1)], "copy/parts/1600/f32": [(6, 1)]})
 
     def test_spans_are_of_the_tenth_to_the_ninetieth_percentile(self):
         """Of 9 rates from 1 and 20 from 11, of which the tenths lie between the second and third."""
