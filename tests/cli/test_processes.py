@@ -253,8 +253,11 @@ class Gpus(Started):
             gpus = [rank["gpu"] for rank in record["environment"]["ranks"]]
             self.assertEqual([gpu["index"] for gpu in gpus], [0, 1, 2, 3])
             self.assertEqual(len({gpu["uuid"] for gpu in gpus}), 4)
-            for key in ("losses", "memory", "flops"):
-                self.assertEqual(record[key], self.records("threads")[0][key], key)
+            threads = self.records("threads")[0]
+            for key in ("losses", "flops"):
+                self.assertEqual(record[key], threads[key], key)
+            # Each process reserves memory to time algorithms in, and of threads the one that times them.
+            self.assertEqual({**record["memory"], "reserved": None}, {**threads["memory"], "reserved": None})
 
     def test_a_process_takes_what_it_is_shown(self):
         """Whatever a launcher's variables say of local ranks."""
