@@ -175,9 +175,9 @@ TEST(NcclStreams, GoBeforeWhatIsComputed) {
         cudaSuccess);
     return value;
   };
-  for (const Stream stream :
-       {Stream::communication, Stream::ends, Stream::activations, Stream::gradients,
-        Stream::arriving_activations, Stream::returning_gradients})
+  for (const Stream stream : {Stream::communication, Stream::sequences, Stream::replicas,
+                              Stream::stages, Stream::ends, Stream::activations, Stream::gradients,
+                              Stream::arriving_activations, Stream::returning_gradients})
     EXPECT_LT(priority(stream), priority(Stream::compute));
   for (const Stream stream : {Stream::copy, Stream::to_host, Stream::from_host})
     EXPECT_EQ(priority(stream), priority(Stream::compute));
