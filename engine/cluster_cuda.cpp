@@ -73,7 +73,7 @@ int64_t memory_of_communicators(const RunConfig& config) {
     const auto meeting = [&](GroupUse use, const std::vector<int>& ranks) {
       return counted(use, ranks, {}, MessagesTo::nobody);  // of processes
     };
-    RankGrid(layout, {rank}, nccl_groups(counted, meeting, config.part_layout()));
+    const RankGrid grid(layout, {rank}, nccl_groups(counted, meeting, config.part_layout()));
     most = std::max(most, bytes);
   }
   return most;

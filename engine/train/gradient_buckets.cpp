@@ -18,8 +18,8 @@ Communicator& first_group(const Rank& rank) {
 /// the last chunk's first. One that several modules add to is where the last of them is.
 ParameterList in_order(const Rank& rank, const std::vector<std::vector<ParameterList>>& completed) {
   ParameterList all;
-  for (auto chunk = completed.rbegin(); chunk != completed.rend(); ++chunk)
-    for (ParameterList module : *chunk) {
+  for (size_t chunk = completed.size(); chunk-- > 0;)
+    for (ParameterList module : completed[chunk]) {
       std::ranges::sort(module, std::greater(), &Parameter::offset);
       for (Parameter* p : module) {
         std::erase(all, p);
@@ -28,7 +28,8 @@ ParameterList in_order(const Rank& rank, const std::vector<std::vector<Parameter
     }
   // Vectors lie behind everything else (ParameterStore::Types::vectors_last).
   if (types_of(rank.config).vectors_last)
-    std::ranges::stable_partition(all, [](const Parameter* p) { return p->view().shape.dims > 1; });
+    std::stable_partition(all.begin(), all.end(),
+                          [](const Parameter* p) { return p->view().shape.dims > 1; });
   return all;
 }
 

@@ -246,8 +246,8 @@ void StageExecutor::backward(const Making& making) {
       run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
   GradientReduction reduction = reduction_of(options, flight.last);
   const OnGradients on_gradients = [&](const Pass& at, const ParameterList& parameters) {
-    if (begins_sums(flight))
-      optimizer_.buckets().complete(at, action.chunk, parameters);
+    if (begins_sums(making.flight))
+      optimizer_.buckets().complete(at, making.action.chunk, parameters);
     else if (rank_.config.reduces_in_backward())
       reduction.add(at, parameters);
     else if (options == nullptr)

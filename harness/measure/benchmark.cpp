@@ -42,7 +42,7 @@ void check_place(const Benchmark& benchmark, const std::string& on) {
                                benchmark.name, fmt::join(allowed, ", ")));
 }
 
-bool is_there(const BenchmarkCase& c, const std::string& on) {
+bool runs_on(const BenchmarkCase& c, const std::string& on) {
   const DeviceKind kind = device_kind(on.empty() ? "cpu" : on);
   return c.only_on.empty() ||
          std::find(c.only_on.begin(), c.only_on.end(), kind) != c.only_on.end();
@@ -120,7 +120,7 @@ std::vector<Case> cases_of(const Benchmark& benchmark, const std::string& on,
   const CaseAt at = benchmark.at_of_a_run ? benchmark.at_of_a_run() : benchmark.at;
   std::vector<Case> all;
   for (const Point& point : points_of(benchmark.axes))
-    if (std::optional<BenchmarkCase> found = at(point); found && is_there(*found, on))
+    if (std::optional<BenchmarkCase> found = at(point); found && runs_on(*found, on))
       all.push_back(case_at(benchmark, point, std::move(*found), on));
   if (glob.empty()) return all;
   std::vector<Case> some = matching(all, glob);

@@ -34,7 +34,7 @@ std::string why_no_effect(const InRounds& effect, const InRounds& control,
 }
 
 std::string signed_percent(const Estimate& fraction) {
-  const std::string value = fmt::format("{:+.1f} %", 100 * fraction.value);
+  std::string value = fmt::format("{:+.1f} %", 100 * fraction.value);
   if (!fraction.interval) return value;
   return fmt::format("{} [{:+.1f}, {:+.1f}]", value, 100 * fraction.interval->low,
                      100 * fraction.interval->high);

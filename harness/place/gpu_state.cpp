@@ -79,7 +79,7 @@ std::optional<int> node_of_gpu(const Library& library, nvml::DeviceHandle device
 }
 
 /// Of the kernel's "0-3,8": whether this one is among them.
-bool lists(const std::string& ranges, int processor) {
+bool has_processor(const std::string& ranges, int processor) {
   std::istringstream in(ranges);
   for (std::string range; std::getline(in, range, ',');) {
     int first = -1, last = -1;
@@ -283,7 +283,7 @@ Processors processors_near(std::optional<int> node, const std::vector<std::strin
   const std::string& here = nodes[static_cast<size_t>(*node)];
   Processors near;
   for (const int processor : allowed)
-    if (lists(here, processor)) near.push_back(processor);
+    if (has_processor(here, processor)) near.push_back(processor);
   if (near.empty())
     throw InputError(fmt::format(
         "--pin: a GPU is next to the processors {}, of which this process may use none; leave it "

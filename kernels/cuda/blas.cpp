@@ -258,7 +258,7 @@ std::optional<cublasLtMatmulAlgo_t> Blas::State::choose(
   if (proposed.size() == 1) return proposed.front();
   std::optional<Spare> spare;
   if (problem.accumulate) {
-    spare.emplace(memory, problem, on.stream);
+    spare.emplace(memory, problem, on);
     if (spare->data() == nullptr) return std::nullopt;
     operands.d = spare->data();
   }

@@ -108,6 +108,9 @@ std::unique_ptr<PagedMemory> PagedMemory::of_current() {
 
 PagedMemory::PagedMemory(const Driver& driver, int device) : driver_(driver), device_(device) {
   devices_used |= bit(device);
+  size_t free = 0, total = 0;
+  cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  capacity_ = static_cast<int64_t>(total);
 }
 
 PagedMemory::~PagedMemory() { release_free(); }
@@ -176,6 +179,7 @@ PagedMemory::Ranges::iterator PagedMemory::range_of(const std::vector<int>& page
 }
 
 void* PagedMemory::allocate(int64_t bytes) {
+  if (bytes > capacity_) return nullptr;
   allow_new_devices();
   if (mapped_ > most_mapped) unmap_unused();
   const PagePlaces::Place place = places_.take(bytes);

@@ -55,6 +55,7 @@ class PagedMemory {
 
   const Driver& driver_;
   int device_;
+  int64_t capacity_ = 0;              ///< bytes that the device has
   uint64_t seen_ = 0, reaching_ = 0;  // devices of this process, and those that may reach it: bits
   PagePlaces places_;
   std::vector<unsigned long long> handles_;  // of pages; 0: it is not there

@@ -15,14 +15,28 @@ int64_t bytes_of_result(const BlasProblem& p) {
 
 }  // namespace
 
-Spare::Spare(CudaMemory& memory, const BlasProblem& problem, cudaStream_t stream)
-    : memory_(memory), bytes_(bytes_of_result(problem)) {
-  try {
-    data_ = memory_.allocate(bytes_);
-  } catch (const OutOfMemory&) {
-    return;
+Spare::Spare(CudaMemory& memory, const BlasProblem& problem, const Launch& on)
+    : memory_(on.look == nullptr ? nullptr : &memory), bytes_(bytes_of_result(problem)) {
+  const auto size = static_cast<size_t>(bytes_);
+  if (memory_ == nullptr) {
+    if (cudaMalloc(&data_, size) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      data_ = nullptr;
+    }
+  } else {
+    try {
+      data_ = memory_->allocate(bytes_);
+    } catch (const OutOfMemory&) {  // it is not needed
+    }
   }
-  check(cudaMemsetAsync(data_, 0, static_cast<size_t>(bytes_), stream), "cudaMemsetAsync");
+  if (data_ != nullptr) check(cudaMemsetAsync(data_, 0, size, on.stream), "cudaMemsetAsync");
+}
+
+Spare::~Spare() {
+  if (memory_ == nullptr)
+    cudaFree(data_);
+  else
+    memory_->deallocate(data_, bytes_);
 }
 
 Stopwatch::Stopwatch(const Launch& on) : on_(on) {

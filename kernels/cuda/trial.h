@@ -12,18 +12,18 @@
 namespace frugal::kernels::cuda {
 
 /// Memory of d's size for sums that must not go to d itself, zeros; given back when this goes. Null
-/// where there is none to spare. The device's own memory keeps it: to free it would wait for
-/// kernels that wait for other ranks.
+/// where there is none to spare. Where there are other ranks the device's own memory keeps it: to
+/// free it would wait for kernels that wait for them.
 class Spare {
  public:
-  Spare(CudaMemory& memory, const BlasProblem& problem, cudaStream_t stream);
+  Spare(CudaMemory& memory, const BlasProblem& problem, const Launch& on);
   Spare(const Spare&) = delete;
   Spare& operator=(const Spare&) = delete;
-  ~Spare() { memory_.deallocate(data_, bytes_); }
+  ~Spare();
   void* data() const { return data_; }
 
  private:
-  CudaMemory& memory_;
+  CudaMemory* const memory_;  ///< null where there are no other ranks
   const int64_t bytes_;
   void* data_ = nullptr;
 };

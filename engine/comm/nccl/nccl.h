@@ -38,7 +38,7 @@ constexpr int nccl_blocks(MessagesTo messages) {
 constexpr int64_t nccl_memory(MessagesTo messages, int exchanging = 0) {
   constexpr int64_t mebibyte = int64_t{1} << 20, connection = 12 * mebibyte;
   return nccl_blocks(messages) * (messages == MessagesTo::nobody
-                                      ? (3 + exchanging) * connection + 2 * 8 * mebibyte
+                                      ? (3 + exchanging) * connection + 16 * mebibyte
                                       : 2 * connection);
 }
 
