@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the tables and figures of a page about one GPU, from what bench/gpu.sh predicted and what it wrote there:
-#   bench/gpu/page.sh h100 results/virtual/h100-dgx results/nvidia-h100-80gb [BEFORE [PROGRAM]]
+#   bench/gpu/page.sh h100 results/nvidia-h100-80gb/predicted results/nvidia-h100-80gb [BEFORE [PROGRAM]]
 # fills docs/h100.md and docs/figures/h100-*. BEFORE is an earlier run of the same, beside which the page has this
 # one. PROGRAM is build/release/frugal where none is named.
 set -euo pipefail
