@@ -77,12 +77,15 @@ TEST(BenchmarkTables, RatesAreOverTheReferences) {
 }
 
 TEST(BenchmarkTables, TimesAndBytesAreInTheUnitsThatTheyName) {
-  EXPECT_EQ(cells_beside_reference(recompute(), {"22B", "norm"}, {"22B", "none"},
-                                   {{"kept", {3 * mib}}, {"peak", {5 * mib}}}),
+  EXPECT_EQ(cells_beside_reference(
+                recompute(), {"22B", "norm"}, {"22B", "none"},
+                {{"kept", {3 * mib}}, {"peak", {5 * mib}}, {"forward_time", {1e-3, 1e-3, 1e-3}}},
+                {{"forward_time", {1e-3, 2e-3, 0.8e-3}}}),
             (Cells{{"kept, MiB", "3"},
                    {"peak, MiB", "5"},
                    {"time, ms", "4"},
                    {"times none's", "0.3333"},
+                   {"forward, times none's", "1"},
                    {"FLOPs, times none's", "2"}}));
   EXPECT_EQ(cells_beside_reference(mini_sequence(), {"d512-s1024", "none", "8"},
                                    {"d512-s1024", "none", "1"},
