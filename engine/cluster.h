@@ -129,8 +129,17 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
 /// `machine`, and what the absent ranks would have sent is this rank's own data. So losses and
 /// gradients mean nothing. It is the first of each group; of those that pass keys and values around
 /// a ring the last, which computes most (engine/model/attention/ring_core.h).
+///
+/// Of a pipeline, the rank is one of `stage`, and all other stages are absent too: messages and
+/// sums between stages take no time, and hidden states that would be received are random. Throws
+/// InputError for a pipeline of which no stage is named.
 std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int threads,
-                                               const Machine& machine);
-std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine);
+                                               const Machine& machine,
+                                               std::optional<int> stage = {});
+std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine,
+                                                std::optional<int> stage = {});
+/// The same on one device of the machine itself.
+std::unique_ptr<Cluster> make_lone_virtual_cluster(const RunConfig& config, const Machine& machine,
+                                                   std::optional<int> stage = {});
 
 }  // namespace frugal::engine

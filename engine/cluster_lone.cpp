@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/cluster_threads.h"
 #include "engine/comm/modelled.h"
@@ -36,22 +37,52 @@ std::unique_ptr<Group> represented(Device& device, const Machine& machine, const
                                          place_in(use, config), stream_of(use));
 }
 
+/// The machine as if whatever goes over its links were there at once.
+Machine without_distance(Machine machine) {
+  machine.link_bandwidth = machine.network_bandwidth = std::numeric_limits<double>::infinity();
+  machine.collective_latency = machine.link_latency = machine.network_latency = 0;
+  return machine;
+}
+
+/// A group of which one stage is here. Messages and sums between stages are the schedule's, whose
+/// time is not this rank's own.
+std::unique_ptr<Group> of_stages(Device& device, const Machine& machine, GroupUse use, int stage,
+                                 int stages) {
+  const bool of_ends = use == GroupUse::ends;
+  const bool is_end = stage == 0 || stage + 1 == stages;
+  if (of_ends && !is_end) return alone_on(device);  // a stage between the ends is its own end
+  const int size = of_ends ? 2 : stages;
+  const int place = of_ends && stage > 0 ? 1 : stage;
+  return std::make_unique<ModelledGroup>(device, CostModel(without_distance(machine)),
+                                         CostModel::Group{size, size}, place);
+}
+
+void check_stage(const RunConfig& config, std::optional<int> stage) {
+  const int stages = config.pipeline_parallel;
+  if (stages > 1 && !stage)
+    throw InputError(
+        fmt::format("pipeline-parallel size is {}: a lone rank has no other stages to exchange "
+                    "messages with; use 1, or --on virtual:MACHINE",
+                    stages));
+  if (stage && (*stage < 0 || *stage >= stages))
+    throw InputError(fmt::format("stage is {}; it must be from 0 to {}", *stage, stages - 1));
+}
+
 std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_ptr<Device> device,
-                                           const Machine& machine) {
+                                           const Machine& machine, std::optional<int> stage) {
   config.validate();
   require_able(machine, config.ranks(), config.type);
-  if (config.pipeline_parallel > 1)
-    throw InputError(fmt::format(
-        "pipeline-parallel size is {}: a lone rank has no other stages to exchange messages with; "
-        "use 1, or --on virtual:MACHINE",
-        config.pipeline_parallel));
+  check_stage(config, stage);
   const Layout all = layout_of(config);
+  const int own = stage.value_or(0);
   Device& alone = *device;
   std::vector<std::unique_ptr<Device>> devices;
   devices.push_back(std::move(device));
   return std::make_unique<ThreadedCluster>(
       config, Layout{}, std::move(devices), [&](GroupUse use, const std::vector<int>& /*ranks*/) {
-        return represented(alone, machine, all, use, 0, config);
+        return within_a_stage(axis_of(use)) || all.stages == 1
+                   ? represented(alone, machine, all, use, own, config)
+                   : of_stages(alone, machine, use, own, all.stages);
       });
 }
 
@@ -92,12 +123,22 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
 }
 
 std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int threads,
-                                               const Machine& machine) {
-  return make_lone_cluster(config, std::make_unique<CpuDevice>(threads), machine);
+                                               const Machine& machine, std::optional<int> stage) {
+  return make_lone_cluster(config, std::make_unique<CpuDevice>(threads), machine, stage);
 }
 
-std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine) {
-  return make_lone_cluster(config, make_cuda_device(), machine);
+std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine,
+                                                std::optional<int> stage) {
+  return make_lone_cluster(config, make_cuda_device(), machine, stage);
+}
+
+std::unique_ptr<Cluster> make_lone_virtual_cluster(const RunConfig& config, const Machine& machine,
+                                                   std::optional<int> stage) {
+  const auto on_node =
+      static_cast<int>(std::min<int64_t>(machine.devices_per_node, config.ranks()));
+  return make_lone_cluster(
+      config, std::make_unique<VirtualDevice>(machine, config.program.software, on_node), machine,
+      stage);
 }
 
 }  // namespace frugal::engine

@@ -70,7 +70,8 @@ class Rank {
   }
   /// Whether no rank of its groups is absent; otherwise what it computes means nothing.
   bool whole() const {
-    return groups.tensor.whole() && groups.context.whole() && groups.data.whole();
+    return groups.tensor.whole() && groups.context.whole() && groups.data.whole() &&
+           groups.stages.whole();
   }
 
   Ledger ledger;

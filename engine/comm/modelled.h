@@ -27,8 +27,10 @@ class ModelledWork final : public Pending::Work {
 ///
 /// On a device whose memory holds values, the absent ranks' part is this rank's own: a gathered
 /// tensor repeats its shard, a sum is its own addend, a reduce-scatter keeps its own part, an
-/// exchange or a shift copies, and what would come from a single other rank is zeros. The values
-/// mean nothing, but all are defined, and finite where the operands are.
+/// exchange or a shift copies, and what another rank would broadcast is zeros. Numbers that another
+/// rank would send are normal ones of variance 1, because a GPU that multiplies zeros takes less
+/// power, and so runs faster, than one that trains. The values mean nothing, but all are defined,
+/// and finite where the operands are.
 ///
 /// These copies go to the copy stream, beside the modelled time, so a collective takes the longer
 /// of the two. On a cpu device they are computed before start returns, as everything is there; the
@@ -58,6 +60,9 @@ class ModelledCommunicator final : public Communicator {
   Pending send(const View& data, int to) override;
   Pending receive(const View& data, int from) override;
   Pending shift(const View& from, const View& to) override;
+  /// Seconds that collectives and messages have been charged for so far, whether something was
+  /// computed beside them or not.
+  double charged() const { return charged_; }
   /// Waits for the device too.
   void barrier() override;
   /// There is nobody to tell.
@@ -71,12 +76,15 @@ class ModelledCommunicator final : public Communicator {
   double message_seconds(const View& data, int peer) const;
   void copy(const View& from, const View& to);
   void clear(const View& to);
+  /// Numbers as of hidden states.
+  void make_up(const View& to);
 
   Device& device_;
   const CostModel costs_;
   const int rank_;
   const CostModel::Group group_;
   const Stream stream_;
+  double charged_ = 0;
 };
 
 /// A group of which one rank is here, or that has no other.
