@@ -31,6 +31,16 @@ struct ModelPart {
     part.layers = uneven.at(static_cast<size_t>(index));
     return part;
   }
+  /// All layers of a stage as one part: what it has between batches.
+  static ModelPart all_of_stage(const RunConfig& config, int stage) {
+    ModelPart all = of(config, stage, 0);
+    for (int chunk = 1; chunk < config.chunks; ++chunk) {
+      const ModelPart part = of(config, stage, chunk);
+      all.layers += part.layers;
+      all.last |= part.last;
+    }
+    return all;
+  }
 };
 
 }  // namespace frugal::engine

@@ -104,7 +104,28 @@ PartCost PartCosts::next(int64_t layer) const {
 PartCost PartCosts::of(const ModelPart& part) const {
   PartCost cost = without_peaks(part);
   if (part.layers > most_ && (part.first || part.last)) correct_peaks(part, cost);
+  put_measured(part, cost);
   return cost;
+}
+
+void PartCosts::put_passes(const ModelPart& part, const PassSeconds& seconds) {
+  measured_passes_[key_of(part)] = seconds;
+}
+
+void PartCosts::put_step(const ModelPart& part, double seconds) {
+  measured_steps_[key_of(part)] = seconds;
+}
+
+void PartCosts::put_measured(const ModelPart& part, PartCost& cost) const {
+  if (const auto found = measured_passes_.find(key_of(part)); found != measured_passes_.end()) {
+    for (size_t kind = 0; kind < all_passes.size(); ++kind)
+      cost.*all_passes[kind] = {.seconds = found->second[kind]};
+    cost.late_step = cost.other_version = 0;
+  }
+  if (const auto found = measured_steps_.find(key_of(part)); found != measured_steps_.end()) {
+    cost.sums = cost.host_of_step = 0;
+    cost.step = found->second;
+  }
 }
 
 PartCost PartCosts::without_peaks(const ModelPart& part) const {

@@ -52,6 +52,9 @@ struct PartCost {
 inline constexpr std::array<PassCost PartCost::*, 4> all_passes = {
     &PartCost::forward, &PartCost::backward, &PartCost::input_backward, &PartCost::weight_backward};
 
+/// Of a part's passes, by ActionKind, as all_passes has them: seconds.
+using PassSeconds = std::array<double, all_passes.size()>;
+
 /// Cost of a forward pass through one part of a stage, made together with a backward pass of
 /// another microbatch through another part (Action::beside_next).
 struct PairCost {
@@ -99,6 +102,11 @@ class PartCosts {
   /// the other's backward pass. Both are executed as they are.
   const PairCost& together(const ModelPart& chunk_0, const ModelPart& chunk_1,
                            int forward_chunk) const;
+  /// Puts what was measured in place of what passes of such a part take on the machine, the host's
+  /// time and copies of other versions included. Before any other call that this concerns.
+  void put_passes(const ModelPart& part, const PassSeconds& seconds);
+  /// The same of a step, with what its ranks divide summed in it.
+  void put_step(const ModelPart& part, double seconds);
   /// What a layer more adds; where there are kinds of them, one of the first kind.
   PartCost layer() const { return next(0); }
 
@@ -107,15 +115,23 @@ class PartCosts {
   const PartCost& executed(ModelPart part, bool turns = false) const;
   /// What the last layer of the largest of them adds, where they begin with such a layer.
   PartCost next(int64_t layer) const;
+  /// What decides which parts are alike.
+  using Key = std::tuple<int64_t, int64_t, bool, bool>;
+  Key key_of(const ModelPart& part) const {
+    return {part.first_layer % kinds_, part.layers, part.first, part.last};
+  }
+  void put_measured(const ModelPart& part, PartCost& cost) const;
   /// Corrects peaks that the ends of a part have, not its layers.
   void correct_peaks(const ModelPart& part, PartCost& cost) const;
 
   RunConfig run_;
   OptimizerOptions optimizer_;
-  Machine machine_;               // of endless memory
-  int64_t kinds_;                 // of layers
-  int64_t most_;                  // layers of a part that are executed
-  int64_t hidden_state_ = 0;      // bytes
+  Machine machine_;           // of endless memory
+  int64_t kinds_;             // of layers
+  int64_t most_;              // layers of a part that are executed
+  int64_t hidden_state_ = 0;  // bytes
+  std::map<Key, PassSeconds> measured_passes_;
+  std::map<Key, double> measured_steps_;
   mutable std::mutex executing_;  ///< guards what follows
   mutable std::map<std::tuple<int64_t, int64_t, bool, bool, bool>, PartCost> executed_;
   mutable std::map<std::vector<int64_t>, PairCost> together_;

@@ -30,17 +30,6 @@ std::string either_of(std::vector<std::string> names) {
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
 
-/// What a stage has between batches is as one part with all of its layers.
-ModelPart together(const RunConfig& run, int stage) {
-  ModelPart all = ModelPart::of(run, stage, 0);
-  for (int chunk = 1; chunk < run.chunks; ++chunk) {
-    const ModelPart part = ModelPart::of(run, stage, chunk);
-    all.layers += part.layers;
-    all.last |= part.last;
-  }
-  return all;
-}
-
 /// Seconds in which the ends sum a tied table's gradients; 0 where there is nothing to sum.
 double tied_sum(const RunConfig& run, const Links& links, const CostModel& times) {
   if (!run.model.tied || run.part_layout().last_stage() == 0) return 0;
@@ -63,7 +52,8 @@ class Predicting {
         host_capacity_(machine.host_memory /
                        std::min<int64_t>(run.ranks(), machine.devices_per_node)),
         tied_(tied_sum(run, links, times_)) {
-    for (int i = 0; i < run.pipeline_parallel; ++i) parts_.push_back(costs.of(together(run, i)));
+    for (int i = 0; i < run.pipeline_parallel; ++i)
+      parts_.push_back(costs.of(ModelPart::all_of_stage(run, i)));
   }
 
   std::optional<Prediction> within(double seconds) {
