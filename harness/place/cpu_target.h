@@ -24,8 +24,9 @@ class CpuTarget : public Target {
   std::map<std::string, std::string> options(DType type) const override;
 
  protected:
-  std::unique_ptr<Cluster> lone_cluster(const RunConfig& config, const Machine& links) const {
-    return make_lone_cpu_cluster(config, threads_, links);
+  std::unique_ptr<Cluster> lone_cluster(const RunConfig& config, const Machine& links,
+                                        std::optional<int> stage) const {
+    return make_lone_cpu_cluster(config, threads_, links, stage);
   }
 
  private:

@@ -29,8 +29,9 @@ class CudaTarget : public Target {
   std::map<std::string, std::string> options(DType type) const override;
 
  protected:
-  static std::unique_ptr<Cluster> lone_cluster(const RunConfig& config, const Machine& links) {
-    return make_lone_cuda_cluster(config, links);
+  static std::unique_ptr<Cluster> lone_cluster(const RunConfig& config, const Machine& links,
+                                               std::optional<int> stage) {
+    return make_lone_cuda_cluster(config, links, stage);
   }
 
  private:

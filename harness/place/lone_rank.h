@@ -24,7 +24,10 @@ class LoneRank final : public Real {
   double devices(const RunConfig& config) const override { return config.ranks(); }
   const Machine* links() const override { return &links_; }
   std::unique_ptr<Cluster> cluster(const RunConfig& config) const override {
-    return config.ranks() > 1 ? this->lone_cluster(config, links_) : Real::cluster(config);
+    return config.ranks() > 1 ? this->lone_cluster(config, links_, {}) : Real::cluster(config);
+  }
+  std::unique_ptr<Cluster> cluster_of_stage(const RunConfig& config, int stage) const override {
+    return this->lone_cluster(config, links_, stage);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <stdexcept>
 
 #include "engine/program/behaviour.h"
 #include "harness/place/cpu_target.h"
@@ -114,6 +115,11 @@ std::string Target::machine_hash() const { return machine_ ? hash_of_values(*mac
 std::optional<ModelledCommunication> Target::modelled() const {
   if (links() == nullptr) return std::nullopt;
   return ModelledCommunication{label_of(*links()), hash_of_values(*links())};
+}
+
+std::unique_ptr<Cluster> Target::cluster_of_stage(const RunConfig& /*config*/,
+                                                  int /*stage*/) const {
+  throw std::logic_error(on() + " has no links that absent stages would be charged to");
 }
 
 Machine Target::counterpart(int64_t memory) const {

@@ -99,6 +99,9 @@ class Target {
   virtual std::unique_ptr<Cluster> cluster(const RunConfig& config) const = 0;
   /// The same where each rank may take so many bytes. A GPU has what it has.
   virtual std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const = 0;
+  /// One rank of a stage of a pipeline whose other ranks are absent (make_lone_*_cluster() of
+  /// engine/cluster.h). Throws std::logic_error where links() are none.
+  virtual std::unique_ptr<Cluster> cluster_of_stage(const RunConfig& config, int stage) const;
   /// Bytes that a rank of this run can take here: the machine's, what is free of a GPU, or a part
   /// of what the processor can give now.
   virtual int64_t memory_of_rank(const RunConfig& config) const = 0;

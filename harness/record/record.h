@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -33,6 +34,10 @@ namespace metric {
 inline constexpr const char* forward_time = "forward_time";
 inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
+/// What a step's time was put together from, where stages ran alone (LoneStages).
+inline constexpr const char* computation_time = "computation_time";
+inline constexpr const char* communication_time = "communication_time";
+inline constexpr const char* bubble_time = "bubble_time";
 inline constexpr const char* time = "time";  ///< of one execution of what a benchmark times
 inline constexpr const char* work = "work";  ///< FLOPs or bytes of one execution
 /// Executions of each block of a steady state, of which each time is a mean.
@@ -119,6 +124,22 @@ struct ModelledCommunication {
       "held-out losses and gradient norms mean nothing and are left out";
 };
 
+/// Where the stages of a pipeline ran one after the other, one rank of each without its peers, and
+/// step times were put together in the order of the schedule (engine/plan/lone_stage.h).
+struct LoneStages {
+  /// Those that ran, from 0; the others have the same parts of the model as one of them.
+  std::vector<int> stages;
+
+  /// Where each part of a step's time is from.
+  struct Part {
+    const char* metric;
+    const char* source;
+  };
+  static constexpr std::array<Part, 3> parts = {{{metric::computation_time, "measured"},
+                                                 {metric::communication_time, "modelled"},
+                                                 {metric::bubble_time, "walked"}}};
+};
+
 /// Where a record's `device` says that the other ranks were absent.
 inline constexpr const char* one_rank_of = "; one rank of ";
 
@@ -140,6 +161,7 @@ struct Record {
   std::string on;                                 ///< "cpu", "cuda", "virtual:a100-selene"
   std::string device;                             ///< what that is, in words
   std::optional<ModelledCommunication> modelled;  ///< none: as real as the device is
+  std::optional<LoneStages> lone_stages = {};     ///< none: all stages ran together
   int64_t scale = 1;                              ///< k of 1/k; `config` is already scaled
   RunConfig config;     ///< empty where a benchmark times no model (has_configuration)
   std::string machine;  ///< Target::machine_hash(); empty without a description

@@ -237,12 +237,22 @@ void results_from_json(const JsonObject& object, Record& record) {
     record.work = step_work_from_json(object.object("work"));
   if (!object.at("utilization").is_null())
     record.utilization = utilization_from_json(object.object("utilization"));
+  if (object.has("lone_stages")) {
+    const auto stages = object.object("lone_stages").require<std::vector<int64_t>>("stages");
+    record.lone_stages = LoneStages{{stages.begin(), stages.end()}};
+  }
   if (object.has("gpu_load")) record.gpu_load = gpu_loads_from_json(object.object("gpu_load"));
   if (object.has("ranks") && !object.at("ranks").is_null())
     record.ranks = rank_statistics_from_json(object.object("ranks"));
   record.losses = object.require<std::vector<double>>("losses");
   for (const JsonObject& point : object.objects("held_out"))
     record.held_out.emplace_back(point.integer("step", 0), point.number("loss", 0));
+}
+
+json to_json(const LoneStages& lone) {
+  json parts = json::object();
+  for (const LoneStages::Part& part : LoneStages::parts) parts[part.metric] = part.source;
+  return {{"stages", lone.stages}, {"parts", parts}};
 }
 
 }  // namespace
@@ -286,6 +296,7 @@ json to_json(const Record& record) {
   // Evidence without it stays byte for byte what it was.
   if (record.needed) all["needed"] = to_json(*record.needed);
   if (record.order_seed) all["order_seed"] = *record.order_seed;
+  if (record.lone_stages) all["lone_stages"] = to_json(*record.lone_stages);
   if (record.gpu_load) all["gpu_load"] = to_json(*record.gpu_load);
   if (!record.files.empty()) all["files"] = record.files;
   return all;

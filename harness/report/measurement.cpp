@@ -1,6 +1,7 @@
 #include "harness/report/measurement.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -177,6 +178,15 @@ std::string step_time_of(const Record& record) {
   return times.size() > 1 ? fmt::format("{}, {} steps", text, times.size()) : text;
 }
 
+/// Where a part of a step that was put together is from; null of anything else.
+const char* source_of_part(const Record& record, const std::string& metric) {
+  if (!record.lone_stages) return nullptr;
+  const auto& parts = LoneStages::parts;
+  const auto part =
+      std::ranges::find_if(parts, [&](const LoneStages::Part& p) { return metric == p.metric; });
+  return part == parts.end() ? nullptr : part->source;
+}
+
 std::string with_commas(int64_t number) {
   std::string text = std::to_string(number);
   for (size_t behind = 3; behind < text.size(); behind += 4) text.insert(text.size() - behind, ",");
@@ -224,11 +234,17 @@ Table measurement_table(const Record& record) {
   if (record.source == Source::simulated && record.config.attention == AttentionKind::fused)
     lines.add("fused attention", "not calibrated",
               "its time is what its products take at the speed of separate ones");
+  if (record.lone_stages)
+    lines.add("stages that ran", fmt::format("{}", fmt::join(record.lone_stages->stages, ", ")),
+              fmt::format("of {}, one rank of each after the other; the schedule puts their times "
+                          "together",
+                          record.config.pipeline_parallel));
   lines.add("scale", scale_name(record.scale));
   lines.add("status", std::string(name_of(record.status)), record.reason);
   for (const auto& [name, metric] : record.metrics) {
     const Estimate estimate = median_estimate(metric.samples);
     std::string unit = metric.unit;
+    if (const char* source = source_of_part(record, name)) unit += fmt::format(", {}", source);
     if (const auto& interval = estimate.interval) unit += " " + format_interval(*interval);
     if (estimate.samples > 1) unit += fmt::format(", median of {}", estimate.samples);
     lines.add(name, format_number(estimate.value), unit);

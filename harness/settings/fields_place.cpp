@@ -15,7 +15,8 @@ std::vector<Field> place_fields() {
   Field lone = field({"lone_rank", "--lone-rank",
                       "Run one rank of those that share layers or sequences, and let collectives "
                       "take the time that they would take on the links of this machine; on cpu or "
-                      "cuda"},
+                      "cuda. Of a pipeline, one rank of each distinct stage, one after the other, "
+                      "whose times the schedule puts together"},
                      &T::lone_rank, any_text("NAME|FILE"))
                    .with_file(Field::File::perhaps);
   all.push_back(

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/plan/lone_stage.h"
 #include "engine/schedule/check.h"
 #include "engine/schedule/text.h"
 #include "harness/place/environment.h"
@@ -34,13 +35,26 @@ void check_data_sheet(const RunSettings& settings, const Target& target) {
         file_name(settings.place.hardware), name, target.on(), gpu ? "GPU" : "processor", name));
 }
 
+/// What a pipeline cannot do of which one stage runs after the other, each without its neighbours.
+void check_lone_stages(const RunSettings& settings, const RunConfig& config) {
+  if (config.pipeline_parallel == 1) return;
+  if (!settings.schedule_file.empty())
+    throw InputError(
+        "--lone-rank: the stages of a pipeline are put together in the order of a schedule that "
+        "the program knows; leave it or --schedule-file out");
+  if (const std::string why = why_not_lone_stages(config); !why.empty())
+    throw InputError("--lone-rank: " + why);
+}
+
 /// What a run that is one rank without its peers cannot do.
 void check_lone_rank(const RunSettings& settings, const RunConfig& config) {
   if (settings.place.lone_rank.empty()) return;
-  if (config.tensor_parallel == 1 && config.context_parallel == 1)
+  if (config.tensor_parallel == 1 && config.context_parallel == 1 && config.pipeline_parallel == 1)
     throw InputError(
-        "--lone-rank: a run with a tensor-parallel and a context-parallel size of 1 has no other "
-        "ranks; leave it out, or give --tensor-parallel or --context-parallel");
+        "--lone-rank: a run with a tensor-parallel, a context-parallel and a pipeline-parallel "
+        "size of 1 has no other ranks; leave it out, or give --tensor-parallel, --context-parallel "
+        "or --pipeline-parallel");
+  check_lone_stages(settings, config);
   if (!settings.text.empty())
     throw InputError(
         "--text: one rank without its peers has no losses that mean anything; leave it or "

@@ -96,6 +96,15 @@ class BadInput(Cli):
         self.rejected(*two, "--save-tensors", "x", says=["--save-tensors", "--lone-rank"])
         self.rejected(*two, "--text", self.given("some text"), says=["--text", "--lone-rank"])
 
+    def test_lone_stages(self):
+        lone = [*TINY, "--lone-rank", "h200-hgx", "--pipeline-parallel", "2", "--microbatches", "2"]
+        self.rejected(*lone, "--validate-steps", "after", says=["--lone-rank", "validate steps before"])
+        self.rejected(*lone, "--offload-modules", "residual", says=["--lone-rank", "offload"])
+        self.rejected(*lone, "--save-weights", "x", says=["--save-weights", "--lone-rank"])
+        own = self.run_frugal("schedule", "gpipe", "--stages", "2", "--microbatches", "4", "--format", "text").stdout
+        self.rejected(*TINY, "--lone-rank", "h200-hgx", "--schedule-file", self.given(own),
+                      says=["--lone-rank", "--schedule-file"])
+
     def test_peak(self):
         self.rejected("peak", "--force", says=["--force", "--write", "--machine"])
         self.rejected("peak", "--machine", "x.json", "--write", "x.json", says=["--write", "--machine", "x.json"])
@@ -270,6 +279,27 @@ class Measure(Cli):
         self.assertNotIn("loss ", shown.stderr)
         wrong = dict(lone, losses=[1.5])
         self.assertRaises(jsonschema.ValidationError, jsonschema.validate, wrong, SCHEMA)
+
+    def test_lone_stages(self):
+        run = [*TINY, "--pipeline-parallel", "2", "--tensor-parallel", "2", "--microbatches", "4", "--steps", "4"]
+        self.run_frugal(*run, "--out", "whole")
+        shown = self.run_frugal(*run, "--lone-rank", "h200-hgx", "--out", "lone").stdout
+        (whole,), (lone,) = self.records("whole"), self.records("lone")
+        parts = {"computation_time": "measured", "communication_time": "modelled", "bubble_time": "walked"}
+        self.assertEqual(lone["lone_stages"], {"stages": [0, 1], "parts": parts})
+        self.assertNotIn("lone_stages", whole)
+        self.assertEqual(set(lone["metrics"]), {*parts, "step_time"})
+        samples = {name: metric["samples"] for name, metric in lone["metrics"].items()}
+        self.assertEqual(len(samples["step_time"]), 3)
+        for i, seconds in enumerate(samples["step_time"]):
+            self.assertAlmostEqual(sum(samples[part][i] for part in parts), seconds)
+        for part, source in parts.items():
+            self.assertRegex(shown, f"{part} .* s, {source}")
+        self.assertRegex(shown, "stages that ran +0, 1 +of 2")
+        self.assertEqual(lone["losses"], [])
+        self.assertEqual(lone["memory"]["peak_total"], whole["memory"]["peak_total"])
+        self.assertEqual(lone["flops"], whole["flops"])
+        jsonschema.validate(lone, SCHEMA)
 
     def test_gpt2(self):
         for model, parameters in (("gpt2-124m", 124e6), ("gpt2-1.5b", 1.56e9)):

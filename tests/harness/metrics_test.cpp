@@ -27,6 +27,9 @@ struct Unit {
 constexpr Unit units[] = {{metric::forward_time, "s"},
                           {metric::backward_time, "s"},
                           {metric::step_time, "s"},
+                          {metric::computation_time, "s"},
+                          {metric::communication_time, "s"},
+                          {metric::bubble_time, "s"},
                           {metric::longest_sequence, "tokens"},
                           {metric::lengths_refused, "1"},
                           {metric::gradient_norm, "1"},
@@ -124,6 +127,11 @@ TEST_F(Metrics, HaveTheUnitsThatTheirNamesStandFor) {
       check(made(case_of(observed, on)));
   check(made(case_of(workload::LongestSequence{}, simulated)));
   check(trained_on_text(3));
+  Case lone = case_of(three_steps, "cpu");
+  lone.config.pipeline_parallel = 2;
+  lone.config.model.layers = 2;
+  lone.lone_rank = "h200-hgx";
+  check(made(lone));
   EXPECT_EQ(seen.size(), std::size(units));
 }
 

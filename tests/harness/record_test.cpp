@@ -45,6 +45,24 @@ TEST(Record, SaysWhetherItsCommunicationWasReal) {
   EXPECT_TRUE(to_json(simulated)["communication"].is_null());
 }
 
+TEST(Record, SaysWhereThePartsOfAStepThatWasPutTogetherAreFrom) {
+  EXPECT_FALSE(to_json(testing::full_record()).contains("lone_stages"));
+  Record record = lone_record();
+  record.lone_stages = LoneStages{{0, 1, 7}};
+  record.config.pipeline_parallel = 8;
+  record.add_sample(metric::bubble_time, "s", 0.5);
+  const json once = to_json(record);
+  EXPECT_EQ(once["lone_stages"]["stages"], json({0, 1, 7}));
+  EXPECT_EQ(once["lone_stages"]["parts"], json({{"computation_time", "measured"},
+                                                {"communication_time", "modelled"},
+                                                {"bubble_time", "walked"}}));
+  EXPECT_EQ(to_json(record_from_json(once, "test")), once);
+  const std::string table = measurement_table(record).text();
+  EXPECT_THAT(table, ContainsRegex("stages that ran +0, 1, 7 +of 8"));
+  EXPECT_THAT(table, ContainsRegex("bubble_time +0.5 +s, walked"));
+  EXPECT_THAT(table, ContainsRegex("forward_time +0.2 +s[^\n]*median of 3\n")) << "no part";
+}
+
 TEST(Record, OlderThanCommunicationReservedMemoryAndFindingsCanBeRead) {
   json old = to_json(testing::full_record());
   EXPECT_EQ(old["memory"]["reserved"], 88);

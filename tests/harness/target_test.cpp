@@ -134,6 +134,15 @@ TEST(LoneRank, IsRefusedWhereAllIsModelled) {
   EXPECT_THROW(make_target({.on = "cpu", .lone_rank = "h300"}), InputError);
 }
 
+TEST(LoneRank, RunsAStageWithoutItsNeighboursWhereThereAreLinks) {
+  RunConfig config = parallel(2);
+  config.pipeline_parallel = 2;
+  config.model.layers = 2;
+  EXPECT_EQ(make_target(lone("cpu"))->cluster_of_stage(config, 1)->rank(0).stage(), 1);
+  EXPECT_THROW((void)make_target(lone("cpu"))->cluster(config), InputError);
+  EXPECT_THROW((void)make_target({.on = "cpu"})->cluster_of_stage(config, 1), std::logic_error);
+}
+
 /// Threads share a processor; ranks that are absent would each have one like it.
 TEST(LoneRank, IsOneOfAsManyDevicesAsRanks) {
   TargetOptions options = lone("cpu");

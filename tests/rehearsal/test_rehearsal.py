@@ -106,6 +106,20 @@ class Memory(Rehearsal):
         self.assertEqual(ours["communication"]["kind"], "modelled")
         self.assertEqual(ours["memory"]["peak"], virtual["memory"]["peak"])
 
+    def test_of_lone_stages_too(self):
+        model = ["--model", "175B", "--layers", "24", "--type", "bf16", "--tensor-parallel", "8", "--sequence-parallel",
+                 "--pipeline-parallel", "8", "--microbatches", "16", "--recompute", "selective", "--steps", "2"]
+        for more in (["--schedule", "interleaved", "--chunks", "3"], ["--schedule", "zb-h1"], ["--schedule", "2bw"]):
+            ours = self.measured("--on", "cuda", "--lone-rank", "h200-hgx", *model, *more)
+            virtual = self.measured("--on", "virtual:h200-hgx", *model, *more)
+            self.assertEqual(ours["lone_stages"]["stages"], [0, 1, 7])
+            for stage, memory in zip(ours["lone_stages"]["stages"], ours["memory"]["stages"], strict=True):
+                for key in ("peak", "at_peak", "peak_per_kind"):
+                    self.assertEqual(memory[key], virtual["memory"]["stages"][stage][key], (more, stage))
+            self.assertEqual(ours["flops"], virtual["flops"])
+            times = [ours["metrics"][part]["median"] for part in ours["lone_stages"]["parts"]]
+            self.assertAlmostEqual(sum(times), ours["metrics"]["step_time"]["median"])
+
     def test_what_does_not_fit_is_a_result(self):
         done = self.run_program("measure", "--on", "cuda", *LLAMA, "--sequence", "400000", "--out", "out", status=3)
         self.assertRegex(done.stderr, "needs [0-9.]+ GiB of [0-9.]+ GiB on each rank .* counted on virtual:")

@@ -17,17 +17,12 @@
 #include "harness/measure/flops.h"
 #include "harness/measure/guarded.h"
 #include "harness/measure/runs/last_words.h"
+#include "harness/measure/runs/lone_stages.h"
 #include "harness/measure/runs/training_checkpoint.h"
 #include "harness/place/processes.h"
 
 namespace frugal::harness {
 namespace {
-
-/// Without tokens on a virtual device, which would not read them.
-Batch batch_of(const TrainingRun& run, const Target& target, int64_t step) {
-  if (target.simulated()) return Batch(static_cast<size_t>(run.config.batch_microbatches()));
-  return run.text ? run.text->training_batch(step) : random_batch(run.config, step);
-}
 
 std::string outcome(const StepResult& result, const Target& target) {
   if (target.simulated()) return fmt::format("{:.4g} virtual s", result.seconds);
@@ -61,25 +56,6 @@ RankMemory memory_of(const Rank& rank) {
                     .kept = ledger.kept_per_part().value_or(HeldPerPart{})}};
 }
 
-/// Of the rank with the highest peak, and of every stage.
-Memory memory_of(Cluster& cluster) {
-  std::vector<RankMemory> here;
-  for (int i = 0; i < cluster.local_ranks(); ++i) here.push_back(memory_of(cluster.rank(i)));
-  const std::vector<RankMemory> ranks = of_all_ranks(cluster, here);
-  Memory memory;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    const RankMemory& rank = ranks[i];
-    if (i == 0 || rank.peak_total > memory.peak_total) {
-      memory.peak = rank.peak;
-      memory.peak_total = rank.peak_total;
-    }
-    if (rank.is_reserved) memory.reserved = std::max(memory.reserved.value_or(0), rank.reserved);
-    memory.host_peak = std::max(memory.host_peak, rank.host_peak);
-    if (rank.first_of_stage) memory.stages.push_back(rank.stage);
-  }
-  return memory;
-}
-
 /// Steps from `step` on that are trained in one go. A schedule without a flush runs through many,
 /// and so does one whose stages begin the next batch before a step is validated; it drains where a
 /// held-out loss is wanted, and now and then so that an interrupt is seen.
@@ -108,7 +84,8 @@ safetensors::Metadata metadata_of(const ModelConfig& m) {
 void save_tensors(Trainer& trainer, const TrainingRun& run, const Target& target) {
   const ModelConfig& m = run.config.model;
   safetensors::File file{
-      in_stored_names(m, trainer.snapshot(batch_of(run, target, run.train.steps).front())),
+      in_stored_names(
+          m, trainer.snapshot(training_batch(run, run.config, target, run.train.steps).front())),
       metadata_of(m)};
   file.metadata["micro_batch"] = std::to_string(run.config.micro_batch);
   if (Processes::writes()) safetensors::write(run.save_tensors, file);
@@ -146,9 +123,33 @@ void add_times(std::vector<RankSamples>& ranks, const std::vector<RankTime>& tim
 
 }  // namespace
 
+Batch training_batch(const TrainingRun& run, const RunConfig& config, const Target& target,
+                     int64_t step) {
+  if (target.simulated()) return Batch(static_cast<size_t>(config.batch_microbatches()));
+  return run.text ? run.text->training_batch(step) : random_batch(config, step);
+}
+
+Memory memory_of(Cluster& cluster) {
+  std::vector<RankMemory> here;
+  for (int i = 0; i < cluster.local_ranks(); ++i) here.push_back(memory_of(cluster.rank(i)));
+  const std::vector<RankMemory> ranks = of_all_ranks(cluster, here);
+  Memory memory;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const RankMemory& rank = ranks[i];
+    if (i == 0 || rank.peak_total > memory.peak_total) {
+      memory.peak = rank.peak;
+      memory.peak_total = rank.peak_total;
+    }
+    if (rank.is_reserved) memory.reserved = std::max(memory.reserved.value_or(0), rank.reserved);
+    memory.host_peak = std::max(memory.host_peak, rank.host_peak);
+    if (rank.first_of_stage) memory.stages.push_back(rank.stage);
+  }
+  return memory;
+}
+
 void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
   if (target.simulated()) return;
-  Batch batch = batch_of(run, target, 0);
+  Batch batch = training_batch(run, run.config, target, 0);
   // An order of the user's own may keep fewer on their way than any other.
   if (run.own) batch.resize(1);
   trainer.warm_up(batch);
@@ -161,7 +162,7 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
     before(step);
     std::vector<Batch> batches;
     for (int64_t i = 0; i < steps_at_once(run, step); ++i)
-      batches.push_back(batch_of(run, target, step + i));
+      batches.push_back(training_batch(run, run.config, target, step + i));
     const std::vector<StepResult> results =
         run.own ? trainer.run(batches, moved_to(run.own->schedule, static_cast<int>(step)))
                 : trainer.run(batches);
@@ -173,6 +174,8 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
 
 void train(const TrainingRun& run, const Target& target, Record& record, const StepDone& done) {
   stop_if_interrupted();
+  if (target.links() != nullptr && run.config.pipeline_parallel > 1)
+    return train_lone_stages(run, target, record, done);
   // Files first: what is wrong with them is said before anything is computed.
   std::optional<TrainingCheckpoints> checkpoints;
   if (!run.checkpoint.empty()) checkpoints.emplace(run);

@@ -34,6 +34,13 @@ void train_steps(
 /// behind: what is measured afterwards has the device for itself.
 void train(const TrainingRun& run, const Target& target, Record& record, const StepDone& done);
 
+/// Random tokens or the text's, of the microbatches that `config` has; without tokens on a virtual
+/// device, which would not read them.
+Batch training_batch(const TrainingRun& run, const RunConfig& config, const Target& target,
+                     int64_t step);
+/// Memory of the rank with the highest peak, and of every stage.
+Memory memory_of(Cluster& cluster);
+
 /// Steps until a step's peak is that of all later ones: of a pipeline without a flush those that
 /// fill it, of a program whose allocator or state settles later some more.
 int64_t steps_to_settle(const RunConfig& config);
