@@ -64,7 +64,21 @@ double throughput_increase(const Record& before, const Record& after) {
   return 100 * (seconds(before) / seconds(after) - 1);
 }
 
-std::vector<DeclaredCell> table5_cells(const Setting&) {
+/// A part of the present work's time that was put together from stages.
+/// `name`: of a metric.
+template <const char* const* name>
+double part(const Record& record) {
+  return median(record.samples(*name));
+}
+
+/// Where the time of a GPU's own stages comes from. The paper has no such columns.
+void add_parts(std::vector<DeclaredCell>& cells, const std::string& row, const std::string& after) {
+  cells.push_back({row, "computation", "s", {after}, part<&metric::computation_time>});
+  cells.push_back({row, "communication", "s", {after}, part<&metric::communication_time>});
+  cells.push_back({row, "bubble", "s", {after}, part<&metric::bubble_time>});
+}
+
+std::vector<DeclaredCell> table5_cells(const Setting& setting) {
   std::vector<DeclaredCell> cells;
   for (const Model& model : models()) {
     const std::string& row = model.config.name;
@@ -72,10 +86,19 @@ std::vector<DeclaredCell> table5_cells(const Setting&) {
     cells.push_back({row, full_time, "s", {before}, seconds});
     cells.push_back({row, present_time, "s", {after}, seconds});
     cells.push_back({row, increase, "%", {before, after}, throughput_increase});
+    if (setting.on == "cuda") {  // its peak is not that of the paper's GPUs
+      if (model.pipeline_parallel > 1) add_parts(cells, row, after);
+      continue;
+    }
     cells.push_back({row, "MFU", "%", {after}, mfu});
     cells.push_back({row, "HFU", "%", {after}, hfu});
   }
   return cells;
+}
+
+/// Seconds of another GPU stand beside none of the paper's.
+void complete_table5(Cell& cell, const DeclaredCell& /*declared*/, const Runs& runs) {
+  if (runs.setting().on == "cuda" && cell.unit == "s") beside_nothing(cell);
 }
 
 /// Gains to three points, utilizations as everywhere.
@@ -93,9 +116,10 @@ const Artifact& table5() {
       {.paper = paper(),
        .name = table,
        .program = papers_program,
-       .cases = iteration_cases(table5_iterations()),
+       .cases = iteration_and_lone_stage_cases(table5_iterations()),
        .cells = table5_cells,
        .formulas = table5_formulas,
+       .complete = complete_table5,
        .claims = {claims_of_cells(
            {{.id = "table5/{row}/{column}", .statement = "{row}: {column} is {paper} {unit}"}})},
        .narrower = narrower_table5});

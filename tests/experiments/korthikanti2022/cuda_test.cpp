@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "engine/plan/lone_stage.h"
 #include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/paper.h"
@@ -41,6 +42,43 @@ TEST(Cuda, CasesAreThePapersOwn) {
       EXPECT_EQ(c.config.micro_batch, model(c.config.model.name).micro_batch);
       EXPECT_EQ(c.lone_rank, c.config.tensor_parallel == 8 ? "h200-hgx" : "") << c.id;
     }
+}
+
+/// Whole iterations of the models with a pipeline: stages that run alone.
+TEST(Cuda, Table5IsPutTogetherFromStages) {
+  for (const Case& c : table5().cases(on_gpus(1))) {
+    EXPECT_EQ(c.on, "cuda");
+    EXPECT_EQ(c.lone_rank, "h200-hgx") << c.id;
+    EXPECT_EQ(why_not_lone_stages(c.config), "") << c.id;
+    EXPECT_EQ(c.config.microbatches * c.config.micro_batch,
+              model(c.config.model.name).global_batch);
+  }
+  const Records records = records_of(table5(), on_gpus(1), [](Record& r) {
+    const double step = r.config.recompute == Recompute::full ? 13 : 10;
+    r.metrics = {{metric::step_time, {"s", {step, step, step}}},
+                 {metric::computation_time, {"s", {6, 7, 8}}},
+                 {metric::communication_time, {"s", {2, 2, 2}}},
+                 {metric::bubble_time, {"s", {1, 1, 1}}}};
+  });
+  std::map<std::string, size_t> columns;
+  for (const Cell& c : table5().cells(records)) {
+    if (c.source == Source::formula) continue;
+    EXPECT_EQ(c.on, lone);
+    ++columns[c.column];
+    EXPECT_EQ(c.paper.has_value(), c.unit == "%") << c.row << ", " << c.column;
+    if (c.column == "throughput increase") {
+      EXPECT_NEAR(c.value.value(), 30, 1e-9);
+    }
+    if (c.column == "computation") {
+      EXPECT_EQ(c.value, 7);
+    }
+  }
+  EXPECT_EQ(columns, (std::map<std::string, size_t>{{"full recompute", 4},
+                                                    {"sequence parallel + selective recompute", 4},
+                                                    {"throughput increase", 4},
+                                                    {"computation", 3},
+                                                    {"communication", 3},
+                                                    {"bubble", 3}}));
 }
 
 TEST(Cuda, WithAGpuForEveryRankNothingIsModelled) {
