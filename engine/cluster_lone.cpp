@@ -29,6 +29,13 @@ CostModel::Group members_of(const Machine& machine, const Layout& all, GroupUse 
   return all.group(axis_of(use), stage, static_cast<int>(nodes));
 }
 
+/// Tells a device whose collectives leave their node.
+void note_crossing(VirtualDevice& device, const Machine& machine, const Layout& all, GroupUse use,
+                   int stage) {
+  const CostModel::Group group = members_of(machine, all, use, stage);
+  if (group.size > group.per_node) device.cross_nodes(stream_of(use));
+}
+
 /// The group of a rank that stands for all members, or is alone.
 std::unique_ptr<Group> represented(Device& device, const Machine& machine, const Layout& all,
                                    GroupUse use, int stage, const RunConfig& config) {
@@ -54,7 +61,7 @@ std::unique_ptr<Group> of_stages(Device& device, const Machine& machine, GroupUs
   const int size = of_ends ? 2 : stages;
   const int place = of_ends && stage > 0 ? 1 : stage;
   return std::make_unique<ModelledGroup>(device, CostModel(without_distance(machine)),
-                                         CostModel::Group{size, size}, place);
+                                         CostModel::Group{size, size}, place, stream_of(use));
 }
 
 void check_stage(const RunConfig& config, std::optional<int> stage) {
@@ -108,8 +115,7 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
       [&](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
         const auto stage = static_cast<size_t>(ranks.front());
         if (ranks.size() == 1) {
-          const CostModel::Group group = members_of(machine, all, use, ranks.front());
-          if (group.size > group.per_node) stages[stage]->cross_nodes(stream_of(use));
+          note_crossing(*stages[stage], machine, all, use, ranks.front());
           return represented(*stages[stage], machine, all, use, ranks.front(), config);
         }
         const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
@@ -136,9 +142,11 @@ std::unique_ptr<Cluster> make_lone_virtual_cluster(const RunConfig& config, cons
                                                    std::optional<int> stage) {
   const auto on_node =
       static_cast<int>(std::min<int64_t>(machine.devices_per_node, config.ranks()));
-  return make_lone_cluster(
-      config, std::make_unique<VirtualDevice>(machine, config.program.software, on_node), machine,
-      stage);
+  auto device = std::make_unique<VirtualDevice>(machine, config.program.software, on_node);
+  for (int use = 0; use < group_uses; ++use)
+    note_crossing(*device, machine, layout_of(config), static_cast<GroupUse>(use),
+                  stage.value_or(0));
+  return make_lone_cluster(config, std::move(device), machine, stage);
 }
 
 }  // namespace frugal::engine
