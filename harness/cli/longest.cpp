@@ -24,7 +24,7 @@ struct LongestValues {
 };
 
 /// Of each rank. More than there is would let the processor take it all before it is known.
-int64_t memory_of(const LongestValues& values, const Target& target, const RunConfig& run) {
+int64_t memory_within(const LongestValues& values, const Target& target, const RunConfig& run) {
   if (values.memory && target.kind() == DeviceKind::cuda)
     throw InputError("--memory: a GPU has what it has; leave it out");
   const int64_t there = target.memory_of_rank(run);
@@ -81,7 +81,7 @@ Exit longest(const LongestValues& values) {
   run.config.model.name = unscaled_model(settings).name;  // its length alone is no other model
   const StepOf step{run.config, run.train.optimizer};
   catch_interrupts();
-  const int64_t memory = memory_of(values, target, run.config);
+  const int64_t memory = memory_within(values, target, run.config);
   LongestReport report{.step = step,
                        .on = target.on(),
                        .device = target.device(),
