@@ -179,7 +179,10 @@ PagedMemory::Ranges::iterator PagedMemory::range_of(const std::vector<int>& page
 }
 
 void* PagedMemory::allocate(int64_t bytes) {
-  if (bytes > capacity_) return nullptr;
+  if (bytes > capacity_) {  // as many pages would take long to list
+    release_free();
+    return nullptr;
+  }
   allow_new_devices();
   if (mapped_ > most_mapped) unmap_unused();
   const PagePlaces::Place place = places_.take(bytes);
