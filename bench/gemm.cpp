@@ -71,7 +71,7 @@ struct Weights {
   LinearSize size;
 };
 
-/// Of a processor by their names alone; others say their sizes, tokens x inputs x outputs.
+/// Names of shapes: a processor's alone; others say their sizes, tokens x inputs x outputs.
 void add_layer(const std::string& prefix, const std::vector<Weights>& layer,
                const std::vector<DeviceKind>& places, std::vector<Named>& all) {
   const bool cpu = places.front() == DeviceKind::cpu;
@@ -91,7 +91,7 @@ std::vector<Weights> gpt_layer(int64_t hidden, int64_t tokens) {
           {"mlp-down", {tokens, 4 * hidden, hidden}}};
 }
 
-/// Those of a processor are small, those of a GPU are of models that train on one.
+/// Shapes: a processor's are small, a GPU's are of models that train on one.
 std::vector<Named> products() {
   constexpr int64_t hidden = 1024, tokens = 2048, sequence = 1024, heads = 32, head_size = 64;
   constexpr int64_t between = 1536;  // no power of two: rows that lie badly in caches

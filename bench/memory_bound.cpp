@@ -13,11 +13,11 @@
 namespace frugal::bench {
 namespace {
 
-/// Of models that train on one GPU: GPT-2 124M and 1.5B, Llama 3 8B and the 22B model, and of the
-/// vocabularies of these.
+/// Widths of models that train on one GPU: GPT-2 124M and 1.5B, Llama 3 8B and the 22B model, and
+/// of the vocabularies of these.
 constexpr int64_t hidden_sizes[] = {768, 1600, 4096, 6144};
 constexpr int64_t vocabularies[] = {50304, 128256};
-/// Of operations that compute element by element, wherever a row ends.
+/// Width of operations that compute element by element, wherever a row ends.
 constexpr int64_t any_width = 4096;
 
 bool is_any_of(std::string_view name, std::initializer_list<std::string_view> words) {
@@ -26,7 +26,7 @@ bool is_any_of(std::string_view name, std::initializer_list<std::string_view> wo
   });
 }
 
-/// As wide as its rows are in models, in bf16 at all such widths and in f32 at one.
+/// Widths that rows have in models, in bf16 at all such widths and in f32 at one.
 bool has_width(const std::string& row, DType type, int64_t width) {
   const bool all = type == DType::bf16;
   const auto is_one_of = [&](const auto& widths) {

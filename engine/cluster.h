@@ -138,7 +138,7 @@ std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int thre
                                                std::optional<int> stage = {});
 std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine,
                                                 std::optional<int> stage = {});
-/// The same on one device of the machine itself.
+/// Makes it of one device of the machine itself.
 std::unique_ptr<Cluster> make_lone_virtual_cluster(const RunConfig& config, const Machine& machine,
                                                    std::optional<int> stage = {});
 

@@ -230,7 +230,7 @@ void validate_shard(const RunConfig& c) {
                 ", ")));
 }
 
-/// What replicas sum beside a backward pass.
+/// Checks what replicas sum beside a backward pass.
 void validate_grad_reduce(const RunConfig& c) {
   if (c.bucket_size < 0 || (c.bucket_size > 0 && !c.overlap_grad_reduce))
     throw InputError(fmt::format(

@@ -60,7 +60,7 @@ std::string_view name_of(PassOverlap overlap);
 struct RunConfig {
   /// Sequences of a microbatch, and microbatches of a batch.
   static constexpr int64_t most_sequences = 1 << 16;
-  /// Of a number that follows from others.
+  /// Value of a number that follows from others.
   static constexpr int64_t by_rule = 0;
 
   ModelConfig model;

@@ -39,7 +39,7 @@ struct Event {
   double time = 0;         ///< of a virtual device: when it is, in seconds
   uint64_t number = 0;     ///< of a virtual device's tape: which of its events, from 1 (Replay)
   void* handle = nullptr;  ///< of another device
-  /// Of a virtual device's collectives: their stream. `time` is less what computation has delayed
+  /// Stream of a virtual device's collectives. `time` is less what computation has delayed
   /// them by so far.
   std::optional<Stream> collective{};
 };
@@ -88,7 +88,7 @@ class Device {
   /// goes on meanwhile.
   void before_operations(std::function<void()> go_on) { before_ = std::move(go_on); }
   using OnOperation = std::function<void(const Operation&, double seconds)>;
-  /// From now on says how long each operation of the compute stream took. A processor waits before
+  /// Says from now on how long each operation of the compute stream took. A processor waits before
   /// and after it. A GPU marks its stream there, and says all of them whenever it is synchronized;
   /// a virtual device does as a GPU. An empty function ends that; what was not said yet never is.
   virtual void time_operations(OnOperation seen) { seen_ = std::move(seen); }

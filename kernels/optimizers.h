@@ -6,7 +6,7 @@
 /// What every element of an optimizer's step is computed with, in arithmetic of type A.
 namespace frugal::kernels {
 
-/// What the gradient is multiplied by.
+/// Factor of the gradient.
 struct Clipping {
   const double* squared_norm;  ///< on the device; null where there is none
   double clip;

@@ -18,7 +18,7 @@ namespace {
 
 using SharedTarget = std::shared_ptr<const Target>;
 
-/// Of a sample: events around a single short kernel would time the gap before it, too.
+/// Executions of a sample: events around a single short kernel would time the gap before it, too.
 constexpr int in_a_row = 20;
 
 void add(const std::string& name, const std::function<void(benchmark::State&)>& run) {
@@ -91,7 +91,7 @@ void time_attention(benchmark::State& state, const Target& target, const Heads& 
       state, one.device, [&] { one.device.execute(operation); }, cost_of(operation).flops);
 }
 
-/// Of GPT-2 124M and 1.5B, the 22B model and Llama 3 8B, as they train on one GPU.
+/// Layers of GPT-2 124M and 1.5B, the 22B model and Llama 3 8B, as they train on one GPU.
 void add_attention(const SharedTarget& target) {
   for (const Heads& heads :
        {Heads{192, 1024, 64}, {100, 1024, 64}, {256, 2048, 96}, {32, 8192, 128}})

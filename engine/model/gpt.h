@@ -49,8 +49,8 @@ class Gpt {
   ParameterList parameters();
   /// With a table of another part that this one adds gradients to.
   ParameterList trained();
-  /// The same by module, in the order in which a backward pass has added to all of one. A table of
-  /// the embedding and the output head is in both.
+  /// Parameters by module, in the order in which a backward pass has added to all of one. A table
+  /// of the embedding and the output head is in both.
   std::vector<ParameterList> completed();
 
  private:

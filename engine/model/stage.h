@@ -19,7 +19,7 @@ class StageModel {
     for (const auto& part : parts_) all = join({all, part->parameters()});
     return all;
   }
-  /// Of each chunk, what its backward passes complete (Gpt::completed()).
+  /// Lists, for each chunk, what its backward passes complete (Gpt::completed()).
   std::vector<std::vector<ParameterList>> completed() {
     std::vector<std::vector<ParameterList>> all;
     for (const auto& part : parts_) all.push_back(part->completed());

@@ -40,7 +40,7 @@ double passes_of(const StageSeconds& stage) {
   return seconds;
 }
 
-/// Of some batches: how often each kind of pass was made, and how long all took.
+/// Sums over some batches: how often each kind of pass was made, and how long all took.
 struct Observed {
   explicit Observed(const RunConfig& run) : counts(static_cast<size_t>(run.chunks)) {
     seconds.chunks.resize(static_cast<size_t>(run.chunks));

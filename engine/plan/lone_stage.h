@@ -11,11 +11,11 @@ namespace frugal::engine {
 /// (make_lone_*_cluster() of engine/cluster.h): what they would send is there at once, and so the
 /// rank waits for none of them.
 struct StageSeconds {
-  /// Of each chunk, means over a batch's microbatches; 0 of a kind of pass that is not made.
+  /// Means of each chunk over a batch's microbatches; 0 of a kind of pass that is not made.
   std::vector<PassSeconds> chunks;
   double step = 0;
-  /// For which the passes' and the step's collectives were charged (ModelledCommunicator), hidden
-  /// or not: all of the batch's.
+  /// Seconds for which the passes' and the step's collectives were charged (ModelledCommunicator),
+  /// hidden or not: all of the batch's.
   double collectives = 0;
   double flops = 0;  ///< of the matrix multiplications that the rank executed in the batch
 };
@@ -26,10 +26,10 @@ std::string why_not_lone_stages(const RunConfig& run);
 /// The first stage whose parts of the model are those of this one, so that its passes are too: as
 /// many layers of the same kinds, with the same ends.
 int stage_like(const RunConfig& run, int stage);
-/// Those that are the first of their kind, in ascending order.
+/// Stages that are the first of their kind, in ascending order.
 std::vector<int> distinct_stages(const RunConfig& run);
 
-/// What a rank of a lone stage is configured as: replicas that divide nothing are absent, because
+/// Configuration of a rank of a lone stage: replicas that divide nothing are absent, because
 /// what they sum is charged when the stages' times are put together.
 RunConfig lone_stage_of(const RunConfig& run);
 
@@ -44,7 +44,7 @@ class LoneStage {
   /// Trains the next batches, one behind the other, of microbatches each as many as
   /// lone_stage_of(run) has; what the rank took for each.
   std::vector<StageSeconds> run(const std::vector<Batch>& batches);
-  /// What only the first step would pay for.
+  /// Does what only the first step would pay for.
   void warm_up(const Batch& batch) { trainer_.warm_up(batch); }
 
  private:
@@ -55,13 +55,13 @@ class LoneStage {
   int64_t steps_ = 0;
 };
 
-/// What a batch's seconds are made of, along its slowest path.
+/// Parts of a batch's seconds, along its slowest path.
 struct StepParts {
   /// Passes of the stage that computes longest, and steps, without what collectives were charged
   /// for in them: measured where the stages are on a real device.
   double computation = 0;
-  /// Those collectives, as if nothing hid them; messages that stages wait for; sums over replicas
-  /// that divide nothing, and of a tied table: modelled.
+  /// Charges of those collectives, as if nothing hid them; messages that stages wait for; sums over
+  /// replicas that divide nothing, and of a tied table: modelled.
   double communication = 0;
   double bubble = 0;  ///< of the schedule: that stage's waiting for others' passes
 

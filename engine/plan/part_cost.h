@@ -52,7 +52,7 @@ struct PartCost {
 inline constexpr std::array<PassCost PartCost::*, 4> all_passes = {
     &PartCost::forward, &PartCost::backward, &PartCost::input_backward, &PartCost::weight_backward};
 
-/// Of a part's passes, by ActionKind, as all_passes has them: seconds.
+/// Seconds of a part's passes, by ActionKind, as all_passes has them.
 using PassSeconds = std::array<double, all_passes.size()>;
 
 /// Cost of a forward pass through one part of a stage, made together with a backward pass of
@@ -105,7 +105,7 @@ class PartCosts {
   /// Puts what was measured in place of what passes of such a part take on the machine, the host's
   /// time and copies of other versions included. Before any other call that this concerns.
   void put_passes(const ModelPart& part, const PassSeconds& seconds);
-  /// The same of a step, with what its ranks divide summed in it.
+  /// Puts a step's time in, with what its ranks divide summed in it.
   void put_step(const ModelPart& part, double seconds);
   /// What a layer more adds; where there are kinds of them, one of the first kind.
   PartCost layer() const { return next(0); }
@@ -115,7 +115,7 @@ class PartCosts {
   const PartCost& executed(ModelPart part, bool turns = false) const;
   /// What the last layer of the largest of them adds, where they begin with such a layer.
   PartCost next(int64_t layer) const;
-  /// What decides which parts are alike.
+  /// Key that parts have in common which are alike.
   using Key = std::tuple<int64_t, int64_t, bool, bool>;
   Key key_of(const ModelPart& part) const {
     return {part.first_layer % kinds_, part.layers, part.first, part.last};

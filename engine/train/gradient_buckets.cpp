@@ -54,7 +54,7 @@ GradientBuckets::GradientBuckets(const Rank& rank,
   for (auto& [p, part] : parts_) part.missing = part.chunks;
 }
 
-/// Of one that takes it in, or of a new one.
+/// Index of one that takes it in, or of a new one.
 size_t GradientBuckets::bucket_for(const Rank& rank, const Parameter& p) {
   const auto takes = [&](const Bucket& bucket) {
     if (p.unit || rank.config.gradients_come_and_go()) return p.unit && bucket.unit == p.unit;

@@ -24,7 +24,7 @@ class GradientBuckets {
 
   /// The last backward pass of a batch through a chunk has completed these gradients.
   void complete(const RankAt& at, int chunk, const ParameterList& gradients);
-  /// The same of all gradients that the chunk adds to.
+  /// Completes all gradients that the chunk adds to.
   void complete(const RankAt& at, int chunk);
   /// Whether a pass has begun sums that nobody has waited for.
   bool begun() const { return begun_; }
@@ -48,7 +48,7 @@ class GradientBuckets {
 
   size_t bucket_for(const Rank& rank, const Parameter& p);
   View gradients_of(const Bucket& bucket) const;
-  /// Of a bucket's elements, those of which this rank has the sum in the end.
+  /// Elements of a bucket, those of which this rank has the sum in the end.
   View summed(const Bucket& bucket, const View& all) const;
   void begin(Rank& rank, Bucket& bucket);
 

@@ -21,7 +21,7 @@ class NormRelay {
   double so_far() const { return so_far_; }
   /// Of all. Waits for the last stage.
   double all();
-  /// The same where the device has it, behind all(). [1], f64.
+  /// View of it on the device, behind all(). [1], f64.
   const Tensor& squares() const { return is_last() ? sum_ : whole_; }
 
  private:

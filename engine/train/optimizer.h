@@ -42,7 +42,7 @@ class Optimizer {
   /// before it. `last`: of the step; then those that have the same part begin to sum it.
   void add_gradients(const RankAt& at, const ParameterUnit& unit, const Tensor& gradients,
                      bool last);
-  /// From now on passes may begin sums over replicas, for which the step waits.
+  /// Lets passes begin sums over replicas, for which the step waits.
   void sum_behind_passes(GradientBuckets buckets) { buckets_ = std::move(buckets); }
   GradientBuckets& buckets() { return buckets_; }
   /// Whether it has gradients of that unit, of this step.

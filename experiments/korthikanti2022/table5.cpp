@@ -71,7 +71,7 @@ double part(const Record& record) {
   return median(record.samples(*name));
 }
 
-/// Where the time of a GPU's own stages comes from. The paper has no such columns.
+/// Columns that say where the time of a GPU's own stages comes from. The paper has no such columns.
 void add_parts(std::vector<DeclaredCell>& cells, const std::string& row, const std::string& after) {
   cells.push_back({row, "computation", "s", {after}, part<&metric::computation_time>});
   cells.push_back({row, "communication", "s", {after}, part<&metric::communication_time>});

@@ -66,7 +66,7 @@ struct ResultColumn {
   Shows shows = Shows::value;
   double unit = 1;       ///< what is 1 there, in the metric's or the rate's own unit
   bool interval = true;  ///< beside the number; a table of many columns leaves some out
-  /// Of a ratio, the metric of a control: a part of the time that is the same work in a case and in
+  /// Metric of a ratio's control: a part of the time that is the same work in a case and in
   /// its reference (why_no_effect). Empty where there is none.
   std::string control = {};
 };

@@ -24,7 +24,7 @@ struct GpuMoments {
   std::vector<GpuMoment> gpus;
 };
 
-/// What the moments inside these windows say of the GPUs of these indices.
+/// Sums up what the moments inside these windows say of the GPUs of these indices.
 GpuLoads load_in(const std::vector<GpuMoments>& moments, const std::vector<TimeWindow>& windows,
                  const std::vector<int>& gpus);
 
@@ -35,9 +35,9 @@ std::optional<double> energy_in(const std::vector<GpuMoments>& moments, const Ti
                                 const std::vector<int>& gpus);
 inline constexpr double least_energy_window = 0.5;  ///< seconds
 
-/// What a record of a case on GPUs says of them: Record::gpu_load, Utilization::at_clock and, where
-/// it is known, metric::joules_per_token. `windows` are those of what is kept of the case's turns,
-/// or of its steps.
+/// Adds what a record of a case on GPUs says of them: Record::gpu_load, Utilization::at_clock and,
+/// where it is known, metric::joules_per_token. `windows` are those of what is kept of the case's
+/// turns, or of its steps.
 void add_gpu_load(Record& record, const Case& c, const Target& target,
                   const std::vector<GpuMoments>& moments, const std::vector<TimeWindow>& windows);
 

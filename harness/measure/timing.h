@@ -13,7 +13,7 @@ namespace frugal::harness {
 /// How often cases are timed, in which order, and for how long at a time.
 struct TimingPlan {
   static constexpr int minimum = 10;  ///< samples of each case, whatever the rule
-  /// The same in a steady state, where a sample is the mean of a block of executions: as few as
+  /// Minimum in a steady state, where a sample is the mean of a block of executions: as few as
   /// give an interval (interval_minimum).
   static constexpr int steady_minimum = 6;
   int warm_up = 2;                    ///< rounds that are not kept

@@ -100,9 +100,9 @@ std::vector<LinearSize> linear_sizes(DeviceKind on);
 std::vector<LinearRate> linear_rates(DType type, const Target& target);
 /// Copies far more than the caches hold.
 CopyRate copy_rate(const Target& target);
-/// Of a kernel that fills an element.
+/// Launch of a kernel that fills an element.
 LaunchTime launch_time(const Target& target);
-/// Of a small product, which the library looks up, configures and launches.
+/// Launch of a small product, which the library looks up, configures and launches.
 LaunchTime product_launch_time(const Target& target);
 
 }  // namespace frugal::harness

@@ -78,7 +78,7 @@ std::optional<int> node_of_gpu(const Library& library, nvml::DeviceHandle device
   return numa_node_of(fmt::format("{:04x}:{:02x}:{:02x}.0", pci->domain, pci->bus, pci->device));
 }
 
-/// Of the kernel's "0-3,8": whether this one is among them.
+/// Whether this one is among the kernel's "0-3,8".
 bool has_processor(const std::string& ranges, int processor) {
   std::istringstream in(ranges);
   for (std::string range; std::getline(in, range, ',');) {

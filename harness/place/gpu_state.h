@@ -45,7 +45,7 @@ struct GpuStates {
 /// Of all GPUs that this process uses, now.
 GpuStates gpu_states();
 
-/// What changes of a GPU while it computes, at one moment.
+/// State of a GPU that changes while it computes, at one moment.
 struct GpuMoment {
   std::optional<int> sm_clock, memory_clock;          ///< MHz
   std::optional<double> power;                        ///< W, a mean of the last second on most GPUs
@@ -54,7 +54,8 @@ struct GpuMoment {
   std::optional<std::vector<std::string>> throttled;  ///< as in GpuState
 };
 
-/// Of each GPU of gpus() (kernels/cuda/gpus.h), now; none where why_no_gpu_states() says why.
+/// Moment of each GPU of gpus() (kernels/cuda/gpus.h), now; none where why_no_gpu_states() says
+/// why.
 std::vector<GpuMoment> gpu_moments();
 /// Why nothing is known of the GPUs; empty where it is.
 std::string why_no_gpu_states();

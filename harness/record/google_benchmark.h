@@ -11,9 +11,9 @@ namespace frugal::harness {
 namespace micro_context {
 inline constexpr const char* environment = "frugal_environment";
 inline constexpr const char* program = "frugal_program";  ///< program_hash()
-/// Where benchmarks of a device ran: an object with `on`, `device` and `environment`.
+/// Place where benchmarks of a device ran: an object with `on`, `device` and `environment`.
 inline constexpr const char* devices = "frugal_device";
-/// What their names begin with, before a slash.
+/// Beginning of their names, before a slash.
 inline constexpr const char* device = "device";
 }  // namespace micro_context
 

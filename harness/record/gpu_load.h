@@ -13,8 +13,8 @@ class JsonObject;
 
 namespace frugal::harness {
 
-/// What the driver said of one GPU while a case took its turns (GpuWatch). What it never said is
-/// not there.
+/// Samples of what the driver said of one GPU while a case took its turns (GpuWatch). What it never
+/// said is not there.
 struct GpuLoad {
   struct Range {
     double mean = 0, low = 0, high = 0;
@@ -30,7 +30,7 @@ struct GpuLoad {
   bool operator==(const GpuLoad&) const = default;
 };
 
-/// Of the GPUs that ran a case, or why nothing is known of them.
+/// Loads of the GPUs that ran a case, or why nothing is known of them.
 struct GpuLoads {
   std::vector<GpuLoad> gpus;
   std::string why_unknown;  ///< empty where there are samples

@@ -104,8 +104,8 @@ struct Fraction {
 struct Utilization {
   std::optional<double> data_sheet_peak, measured_peak;  ///< FLOP/s, all devices
   Fraction mfu_data_sheet, mfu_measured, hfu_data_sheet, hfu_measured;
-  /// Of the data sheet's peak at the mean clock that the GPUs had (Record::gpu_load): what their
-  /// power and heat left of it. Only in records of GPUs.
+  /// Fractions of the data sheet's peak at the mean clock that the GPUs had (Record::gpu_load):
+  /// what their power and heat left of it. Only in records of GPUs.
   struct AtClock {
     std::optional<double> peak;  ///< FLOP/s, all devices
     Fraction mfu, hfu;
@@ -127,7 +127,7 @@ struct ModelledCommunication {
 /// Where the stages of a pipeline ran one after the other, one rank of each without its peers, and
 /// step times were put together in the order of the schedule (engine/plan/lone_stage.h).
 struct LoneStages {
-  /// Those that ran, from 0; the others have the same parts of the model as one of them.
+  /// Stages that ran, from 0; the others have the same parts of the model as one of them.
   std::vector<int> stages;
 
   /// Where each part of a step's time is from.
@@ -170,7 +170,7 @@ struct Record {
   /// Which interleaved timing this is part of: samples of two records were taken in the same rounds
   /// where this is the same. Empty where nothing was interleaved.
   std::string rounds;
-  /// From which the order of the cases in each of these rounds was drawn (RoundOrder); none in
+  /// Seed from which the order of the cases in each of these rounds was drawn (RoundOrder); none in
   /// records that are older, and where nothing was interleaved.
   std::optional<uint32_t> order_seed = {};
 
@@ -186,7 +186,7 @@ struct Record {
   /// Work of a training step, or of a module's both passes; none in records that are older.
   std::optional<StepWork> work;
   std::optional<Utilization> utilization;
-  /// What the GPUs did meanwhile; none elsewhere, and in records that are older.
+  /// Load of the GPUs meanwhile; none elsewhere, and in records that are older.
   std::optional<GpuLoads> gpu_load;
   /// Statistics of ranks that note how long they wait: threads and processes of the cpu.
   std::optional<RankStatistics> ranks;

@@ -38,7 +38,7 @@ std::vector<Probe> probes_of(const std::vector<CheckGroup>& groups, Workbench& b
 
 GpuStates states_of(const Workbench& bench) { return bench.on_gpu() ? gpu_states() : GpuStates(); }
 
-/// What the GPUs did since then.
+/// Load of the GPUs since then.
 GpuLoads load_since(double start, GpuWatch& watch) {
   const std::string why = why_no_gpu_states();
   if (!why.empty()) return {{}, why};

@@ -25,7 +25,7 @@ class PagePlaces {
   void give_back(const Place& place, int64_t bytes);
   /// Pages without a block. They are not there from then on.
   std::vector<int> drop_free();
-  /// The same of one that could not be had.
+  /// Drops one that could not be had.
   void drop(int number);
 
  private:
@@ -36,7 +36,7 @@ class PagePlaces {
   struct Choice;
   void add(const Hole& hole);
   void remove(const Hole& hole);
-  /// Of a hole, or of a page that is free as a whole.
+  /// Size of a hole, or of a page that is free as a whole.
   void take_part(const Hole& hole, int64_t begin, int64_t size);
   void free_part(int number, int64_t begin, int64_t size);
   int take_page();

@@ -29,8 +29,8 @@ struct Driver {
 namespace {
 
 constexpr auto page = static_cast<size_t>(PagePlaces::page);
-/// Of addresses that are kept. A page's entry in the GPU's table has 8 bytes; the driver's own has
-/// more.
+/// Bytes of addresses that are kept. A page's entry in the GPU's table has 8 bytes; the driver's
+/// own has more.
 constexpr int64_t most_mapped = int64_t{1} << 40;
 
 /// Errors have the numbers that the runtime gives them.

@@ -19,8 +19,8 @@ struct Driver;
 /// it in the stream's order (CUDA programming guide, "Virtual Aliasing Support").
 class PagedMemory {
  public:
-  /// Of the current device; null where its driver has no virtual memory, or other pages, or
-  /// FRUGAL_CUDA_PAGES is 0: compute-sanitizer knows the blocks of cudaMalloc alone.
+  /// Makes that of the current device; null where its driver has no virtual memory, or other pages,
+  /// or FRUGAL_CUDA_PAGES is 0: compute-sanitizer knows the blocks of cudaMalloc alone.
   static std::unique_ptr<PagedMemory> of_current();
   PagedMemory(const PagedMemory&) = delete;
   PagedMemory& operator=(const PagedMemory&) = delete;

@@ -48,8 +48,8 @@ class VirtualDevice final : public Device, private Replay {
   /// Keeps the stream busy from `begin`, which is not before issue() said, until `end`.
   void occupy_between(Stream stream, std::string_view name, double begin, double end);
 
-  /// What is issued to the stream from now on begins after `until()`, which is called when the next
-  /// of it is issued, and then forgotten.
+  /// Makes what is issued to the stream from now on begin after `until()`, which is called when the
+  /// next of it is issued, and then forgotten.
   void hold(Stream stream, std::function<double()> until) {
     held_[static_cast<size_t>(stream)].push_back(std::move(until));
   }
@@ -113,7 +113,7 @@ class VirtualDevice final : public Device, private Replay {
   /// How long so many seconds of a collective take from `begin` on, beside those of other streams
   /// that share its link, which it delays.
   double beside_others(Stream stream, double begin, double seconds);
-  /// What is under way on a collectives' stream ends so much later.
+  /// Delays what is under way on a collectives' stream by so much.
   void delay(Stream stream, double seconds);
   double& clock(Stream stream) { return state_.clocks[static_cast<size_t>(stream)]; }
   double& late(Stream stream) { return state_.late[static_cast<size_t>(stream)]; }

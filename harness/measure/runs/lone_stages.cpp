@@ -22,7 +22,7 @@ int64_t steps_at_once(const TrainingRun& run) {
   return run.config.schedule.flushes ? 1 : run.train.steps;
 }
 
-/// What it took in memory.
+/// Memory that it took.
 Memory train_stage(const TrainingRun& run, const Target& target, int stage, const OnStep& taken) {
   const RunConfig config = lone_stage_of(run.config);
   const auto cluster = target.cluster_of_stage(config, stage);
