@@ -34,7 +34,7 @@ namespace metric {
 inline constexpr const char* forward_time = "forward_time";
 inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
-/// What a step's time was put together from, where stages ran alone (LoneStages).
+/// Parts from which a step's time was put together, where stages ran alone (LoneStages).
 inline constexpr const char* computation_time = "computation_time";
 inline constexpr const char* communication_time = "communication_time";
 inline constexpr const char* bubble_time = "bubble_time";
@@ -124,13 +124,13 @@ struct ModelledCommunication {
       "held-out losses and gradient norms mean nothing and are left out";
 };
 
-/// Where the stages of a pipeline ran one after the other, one rank of each without its peers, and
+/// Stages of a pipeline that ran one after the other, one rank of each without its peers, and
 /// step times were put together in the order of the schedule (engine/plan/lone_stage.h).
 struct LoneStages {
   /// Stages that ran, from 0; the others have the same parts of the model as one of them.
   std::vector<int> stages;
 
-  /// Where each part of a step's time is from.
+  /// Source of each part of a step's time.
   struct Part {
     const char* metric;
     const char* source;

@@ -178,7 +178,7 @@ std::string step_time_of(const Record& record) {
   return times.size() > 1 ? fmt::format("{}, {} steps", text, times.size()) : text;
 }
 
-/// Where a part of a step that was put together is from; null of anything else.
+/// Source of a part of a step that was put together; null of anything else.
 const char* source_of_part(const Record& record, const std::string& metric) {
   if (!record.lone_stages) return nullptr;
   const auto& parts = LoneStages::parts;

@@ -147,7 +147,7 @@ struct Plan {
   int64_t untimed = 0;  ///< executions for want of memory to time algorithms in, since the first
 };
 
-/// What one execution of a plan works on. `bias` is written where it is a gradient.
+/// Operands of one execution of a plan. `bias` is written where it is a gradient.
 struct Operands {
   const void *a = nullptr, *b = nullptr, *bias = nullptr;
   void *d = nullptr, *auxiliary = nullptr;

@@ -7,8 +7,8 @@
 
 namespace frugal::harness {
 
-/// What the driver says of the GPUs before, in and after the watch: one finding for each GPU and
-/// question.
+/// Judges what the driver says of the GPUs before, in and after the watch: one finding for each GPU
+/// and question.
 std::vector<Finding> findings_of_gpus(const GpuStates& before, const GpuLoads& meanwhile,
                                       const GpuStates& after);
 
