@@ -201,7 +201,7 @@ void CudaDevice::run_timed(const Operation& operation, const OnOperation& seen) 
   make_current();
   timed_.around(
       stream(Stream::compute), [&] { run_on(Stream::compute, operation); },
-      [operation, seen](double seconds) { seen(operation, seconds); });
+      [operation, &seen](double seconds) { seen(operation, seconds); });
 }
 
 void CudaDevice::time_operations(OnOperation seen) {

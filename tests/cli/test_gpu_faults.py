@@ -15,7 +15,9 @@ from test_faults import RUN as RUN_ON_CPU
 
 FAULTY = os.environ.get("FRUGAL_FAULTY_EMULATED", "")
 RUN = ["measure", "--model", "gpt-tiny", "--on", "cuda", *RUN_ON_CPU[RUN_ON_CPU.index("--tensor-parallel"):]]
-VARIABLES = {"FRUGAL_EMULATED_GPUS": str(RANKS), "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_CACHE": ""}
+# A GPU says that an operation has ended when it is waited for.
+VARIABLES = {"FRUGAL_EMULATED_GPUS": str(RANKS), "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_CACHE": "",
+             "FRUGAL_CUDA_SYNCHRONOUS": "1"}
 
 
 @unittest.skipUnless(FAULTY, "a sanitizer does not know the emulated GPU's fibers")

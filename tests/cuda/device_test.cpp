@@ -90,8 +90,10 @@ TEST_F(CudaDeviceTest, TimesOperationsWithoutAStop) {
   const View x = floats(64), y = floats(1 << 16);
   std::vector<std::string_view> seen;
   double all = 0;
-  const auto timed = [&](const Operation& operation, double seconds) {
+  int told = 0;
+  const auto timed = [&, calls = 0](const Operation& operation, double seconds) mutable {
     EXPECT_GE(seconds, 0);
+    told = ++calls;  // who is told is one, and keeps what it counts
     seen.push_back(name_of(operation));
     all += seconds;
   };
@@ -113,6 +115,7 @@ TEST_F(CudaDeviceTest, TimesOperationsWithoutAStop) {
   device_->time_operations({});
   device_->synchronize();
   EXPECT_EQ(seen.size(), 201U);
+  EXPECT_EQ(told, 402);
   for (const View& view : {x, y}) device_->deallocate(view.data, view.bytes());
 }
 
