@@ -20,8 +20,8 @@ import step_records  # noqa: E402
 import technique_tables  # noqa: E402
 
 
-def record(case="22B/fused/t1", seconds=0.02, peak=1000, status="ok", **configuration):
-    return {"artifact": "korthikanti2022/table4", "case": case, "status": status,
+def record(case="22B/fused/t1", seconds=0.02, peak=1000, status="ok", source="virtual", **configuration):
+    return {"artifact": "korthikanti2022/table4", "case": case, "status": status, "source": source,
             "metrics": {"forward_time": {"unit": "s", "samples": [seconds, 9 * seconds, seconds / 2]},
                         "gradient_norm": {"unit": "1", "samples": [3]}} if status == "ok" else {},
             "memory": {"peak_total": peak}, "flops": {"hardware": {"value": 5e12}},
@@ -95,7 +95,7 @@ class Predictions(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(self.rows(text)["korthikanti2022/table4 22B/fused/t1: MFU"], ["0.7", "", "not measured"])
         self.assertEqual(self.rows(text)["korthikanti2022/table4 other: MFU"], ["", "0.7", "not predicted"])
-        self.assertIn("0 of 10 numbers as predicted", text)
+        self.assertIn("0 of 14 numbers as predicted", text)
 
     def test_running_out_of_memory_is_predicted_too(self):
         predicted = self.side("p", record(status="oom"))
@@ -109,6 +109,16 @@ class Predictions(unittest.TestCase):
         row = self.rows(text)["bf16 product of 8192³, random operands"]
         self.assertEqual((status, row), (0, ["≥ 760 TFLOP/s", "758 TFLOP/s, **below**", "790 TFLOP/s"]))
         self.assertEqual(self.rows(text)["22B layer, one device, fused attention: MFU"][1:], ["70 %", "70 %"])
+
+    def test_at_the_mean_clock_a_machine_is_measured_and_a_virtual_one_keeps_its_own(self):
+        throttled = record(source="measured")
+        throttled["utilization"]["mfu"]["at_mean_clock"] = {"value": 0.9}
+        status, text = self.run_script(self.side("p", record()), self.side("m", throttled))
+        rows = self.rows(text)
+        self.assertEqual(rows["22B layer, one device, fused attention: MFU at the mean clock"], ["≥ 85 %", "70 %, **below**", "90 %"])
+        self.assertEqual(rows["korthikanti2022/table4 22B/fused/t1: MFU at the mean clock"], ["0.7", "0.9", "+28.6 % !"])
+        self.assertEqual(rows["korthikanti2022/table4 22B/fused/t1: HFU at the mean clock"], ["0.7", "", "not measured"])
+        self.assertEqual((status, rows["korthikanti2022/table4 22B/fused/t1: MFU"]), (1, ["0.7", "0.7", "+0.0 %"]))
 
     def test_of_steps_beside_pytorch_the_last_counts(self):
         lines = []
