@@ -5,41 +5,27 @@
 
 #include "kernels/virtual/device.h"
 #include "kernels/virtual/machine.h"
-#include "tests/engine/support.h"
+#include "tests/engine/replicas.h"
 
 // Sums over replicas that begin in the last backward passes of a batch
 // (RunConfig::overlap_grad_reduce) are the sums of a step that makes them behind the passes.
 namespace frugal::engine {
 namespace {
 
+using testing::ReplicaCase;
 using testing::small_bert;
 using testing::small_gemma;
 using testing::small_gpt;
 using testing::small_llama;
+using testing::trained;
+using testing::TrainedRun;
+using testing::with;
 using testing::worst_error;
 
-struct TrainedRun {
-  std::vector<StepResult> steps;
-  HostTensors end;
-};
-
-TrainConfig training(const RunConfig& config) {
-  return {.optimizer = {.learning_rate = 1e-2,
-                        .epsilon = 1e-3,
-                        .weight_decay = 0.1,
-                        .clip = config.schedule.flushes ? 0.5 : 0.0}};
-}
-
-TrainedRun trained(const RunConfig& config, double prediction = 0) {
-  const auto cluster = make_cpu_cluster(config, 2);
-  TrainConfig train = training(config);
+TrainConfig training(const RunConfig& config, double prediction = 0) {
+  TrainConfig train = testing::replica_training(config.schedule.flushes ? 0.5 : 0.0);
   train.optimizer.prediction = prediction;
-  Trainer trainer(*cluster, config, train);
-  std::vector<Batch> batches;
-  for (int64_t step = 0; step < 3; ++step) batches.push_back(random_batch(config, step));
-  TrainedRun run{trainer.run(batches), {}};
-  run.end = trainer.snapshot(random_batch(config, 0)[0]);
-  return run;
+  return train;
 }
 
 RunConfig overlapped(RunConfig c, int64_t bucket_size = 0) {
@@ -54,23 +40,16 @@ std::vector<int64_t> bucket_sizes(const RunConfig& c) {
   return {1, 5000, 0};
 }
 
-struct OverlapCase {
-  std::string name;
-  RunConfig config;
-  double prediction = 0;
-};
-
-void PrintTo(const OverlapCase& c, std::ostream* out) { *out << c.name; }
-
-class OverlappedSums : public ::testing::TestWithParam<OverlapCase> {};
+class OverlappedSums : public ::testing::TestWithParam<ReplicaCase> {};
 
 /// Replicas sum each element in the same order, however many are summed at once.
 TEST_P(OverlappedSums, HaveTheSameBits) {
   const RunConfig& c = GetParam().config;
-  const TrainedRun behind = trained(c, GetParam().prediction);
+  const TrainConfig train = training(c, GetParam().prediction);
+  const TrainedRun behind = trained(c, train);
   for (const int64_t bucket_size : bucket_sizes(c)) {
     SCOPED_TRACE(bucket_size);
-    const TrainedRun beside = trained(overlapped(c, bucket_size), GetParam().prediction);
+    const TrainedRun beside = trained(overlapped(c, bucket_size), train);
     const auto worst = worst_error(beside.end, behind.end);
     EXPECT_EQ(worst.value, 0) << worst.tensor;
     for (size_t i = 0; i < behind.steps.size(); ++i) {
@@ -81,16 +60,9 @@ TEST_P(OverlappedSums, HaveTheSameBits) {
   }
 }
 
-template <class Change>
-OverlapCase with(const std::string& name, RunConfig c, const Change& change) {
-  c.data_parallel = 2;
-  change(c);
-  return {name, c};
-}
-
 /// Every kind, with replicas that divide nothing and with those that divide the optimizer's state.
-std::vector<OverlapCase> schedules() {
-  std::vector<OverlapCase> all;
+std::vector<ReplicaCase> schedules() {
+  std::vector<ReplicaCase> all;
   for (const ScheduleKind& kind : ScheduleKind::all())
     for (const Shard shard : {Shard::none, Shard::optimizer})
       for (const bool untied : {false, true}) {
@@ -109,8 +81,8 @@ std::vector<OverlapCase> schedules() {
   return all;
 }
 
-std::vector<OverlapCase> layouts() {
-  std::vector<OverlapCase> all;
+std::vector<ReplicaCase> layouts() {
+  std::vector<ReplicaCase> all;
   const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
   add("gpt_m3", small_gpt(), [](RunConfig& c) { c.microbatches = 3; });
   add("bert_w3_optimizer", small_bert(), [](RunConfig& c) {
@@ -146,8 +118,8 @@ std::vector<OverlapCase> layouts() {
   return all;
 }
 
-std::vector<OverlapCase> memories() {
-  std::vector<OverlapCase> all;
+std::vector<ReplicaCase> memories() {
+  std::vector<ReplicaCase> all;
   const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
   add("gemma_recomputed", small_gemma(), [](RunConfig& c) {
     c.recompute = Recompute::full;
@@ -191,11 +163,12 @@ TEST(OverlappedSums, EqualTheSerialRun) {
   RunConfig c = small_gpt();
   c.type = DType::f64;
   c.microbatches = 4;
-  const TrainedRun serial = trained(c);
+  const TrainConfig train = training(c);
+  const TrainedRun serial = trained(c, train);
   c.data_parallel = c.microbatches = 2;
   for (const Shard shard : {Shard::none, Shard::optimizer}) {
     c.shard = shard;
-    const TrainedRun beside = trained(overlapped(c, shard == Shard::none ? 5000 : 0));
+    const TrainedRun beside = trained(overlapped(c, shard == Shard::none ? 5000 : 0), train);
     const auto worst = worst_error(beside.end, serial.end);
     EXPECT_LT(worst.value, 1e-12) << worst.tensor << ", " << name_of(shard);
   }

@@ -5,34 +5,27 @@
 
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
-#include "tests/engine/support.h"
+#include "tests/engine/replicas.h"
 
 // Replicas that divide the optimizer's state, gradients and weights (RunConfig::shard) are the same
 // training as replicas that have copies.
 namespace frugal::engine {
 namespace {
 
+using testing::replica_steps;
+using testing::replica_training;
+using testing::ReplicaCase;
 using testing::small_bert;
 using testing::small_gemma;
 using testing::small_gpt;
 using testing::small_llama;
+using testing::trained;
+using testing::TrainedRun;
+using testing::with;
 using testing::worst_error;
 
-struct TrainedRun {
-  std::vector<StepResult> steps;
-  HostTensors end;
-};
-
-constexpr int64_t steps = 3;
-
-/// With an epsilon like gradients here: Adam's step would otherwise be as large of those that are
-/// nothing but rounding, as the keys' biases' are.
 TrainConfig training(const RunConfig& config) {
-  return {.optimizer = {.learning_rate = 1e-2,
-                        .epsilon = 1e-3,
-                        .weight_decay = 0.1,
-                        .clip = config.step_in_backward ? 0.0 : 0.5},
-          .steps = steps};
+  return replica_training(config.step_in_backward ? 0.0 : 0.5);
 }
 
 /// Training that is the same to the bit however replicas divide: the norm that clips is a sum that
@@ -43,26 +36,7 @@ TrainConfig unclipped(const RunConfig& config) {
   return train;
 }
 
-TrainedRun trained(const RunConfig& config, const TrainConfig& train) {
-  const auto cluster = make_cpu_cluster(config, 2);
-  Trainer trainer(*cluster, config, train);
-  trainer.warm_up(random_batch(config, 0));
-  std::vector<Batch> batches;
-  for (int64_t step = 0; step < steps; ++step) batches.push_back(random_batch(config, step));
-  TrainedRun run{trainer.run(batches), {}};
-  run.end = trainer.snapshot(random_batch(config, 0)[0]);
-  return run;
-}
-
-struct ShardCase {
-  std::string name;
-  RunConfig config;
-  double prediction = 0;
-};
-
-void PrintTo(const ShardCase& c, std::ostream* out) { *out << c.name; }
-
-class Sharded : public ::testing::TestWithParam<ShardCase> {};
+class Sharded : public ::testing::TestWithParam<ReplicaCase> {};
 
 /// Losses, norms, weights, and what is computed with them. The same sums in the same order give the
 /// same bits; where each microbatch's gradients are summed, or a group of ranks' before another's,
@@ -81,7 +55,7 @@ TEST_P(Sharded, IsTheSameTraining) {
     const TrainedRun divided = trained(c, train);
     const auto worst = worst_error(divided.end, copies.end);
     EXPECT_LT(worst.value, 1e-12) << worst.tensor;
-    for (size_t i = 0; i < steps; ++i) {
+    for (size_t i = 0; i < replica_steps; ++i) {
       EXPECT_NEAR(divided.steps[i].loss, copies.steps[i].loss, 1e-12 * copies.steps[i].loss);
       const double norm = copies.steps[i].gradient_norm;
       EXPECT_THAT(divided.steps[i].gradient_norm,
@@ -90,16 +64,8 @@ TEST_P(Sharded, IsTheSameTraining) {
   }
 }
 
-template <class Change>
-ShardCase with(const std::string& name, RunConfig c, const Change& change) {
-  c.data_parallel = 2;
-  change(c);
-  return {name, c};
-}
-
-/// Of ranks.
-std::vector<ShardCase> layouts() {
-  std::vector<ShardCase> all;
+std::vector<ReplicaCase> layouts() {
+  std::vector<ReplicaCase> all;
   const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
   add("gpt", small_gpt(), [](RunConfig&) {});
   add("bert_w3", small_bert(), [](RunConfig& c) { c.data_parallel = 3; });
@@ -160,8 +126,8 @@ std::vector<ShardCase> layouts() {
 }
 
 /// Of what a rank keeps, and when it steps.
-std::vector<ShardCase> memories() {
-  std::vector<ShardCase> all;
+std::vector<ReplicaCase> memories() {
+  std::vector<ReplicaCase> all;
   const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
   add("llama_parts_offloaded", small_llama(), [](RunConfig& c) {
     c.mlp_chunks = c.head_chunks = 3;
