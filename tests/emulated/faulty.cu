@@ -1,3 +1,5 @@
+#include <cuda_pipeline_primitives.h>
+
 #include "kernels/cuda/ops/block.cuh"
 #include "kernels/cuda/ops/pack.cuh"
 #include "tests/emulated/faulty.h"
@@ -116,6 +118,19 @@ __global__ void multiply_and_add(bool apart, const float* a, const float* b, con
   to[i] = apart ? __fadd_rn(__fmul_rn(a[i], b[i]), c[i]) : a[i] * b[i] + c[i];
 }
 
+/// Two groups of a copy each.
+__global__ void add_copied(Wait wait, const float* from, float* to) {
+  FRUGAL_SHARED(float, held, [2][warp]);
+  for (int i = 0; i < 2; ++i) {
+    __pipeline_memcpy_async(&held[i][threadIdx.x], from + i * warp + threadIdx.x, sizeof(float));
+    __pipeline_commit();
+  }
+  if (wait == Wait::for_none) return;
+  __pipeline_wait_prior(wait == Wait::for_one ? 1 : 0);
+  to[threadIdx.x] = held[0][threadIdx.x] + held[1][threadIdx.x];
+  __pipeline_wait_prior(0);
+}
+
 /// A store of global memory alone, as put() makes.
 __global__ void put_lines(bool to_shared, uint4* to) {
   auto* const shared = dynamic_shared<uint4>();
@@ -155,6 +170,9 @@ void pass_on(const cuda::Launch& on, Order order, const float* from, float* to) 
 }
 void put(const cuda::Launch& on, bool to_shared, uint4* to) {
   launch_with_shared(on, put_lines, 1, warp, warp * sizeof(uint4), to_shared, to);
+}
+void sum_copies(const cuda::Launch& on, Wait wait, const float* from, float* to) {
+  cuda::launch(on, add_copied, 1, warp, wait, from, to);
 }
 void multiply_add(const cuda::Launch& on, bool apart, const float* a, const float* b,
                   const float* c, float* to) {

@@ -46,6 +46,14 @@ enum class Order : uint8_t {
 /// Threads of a block pass numbers on, twice: to[t] := from[(t + 2 · by) mod 64].
 void pass_on(const cuda::Launch& on, Order order, const float* from, float* to);
 
+enum class Wait : uint8_t {
+  for_all,  ///< no fault
+  for_one,  ///< the last copy is read with those before it
+  for_none  ///< the block ends with copies on their way
+};
+/// Sums of two numbers that a thread copies to shared memory: to[t] := from[t] + from[32 + t].
+void sum_copies(const cuda::Launch& on, Wait wait, const float* from, float* to);
+
 /// to[i] := a[i] · b[i] + c[i], the product rounded by itself or as the compiler likes.
 void multiply_add(const cuda::Launch& on, bool apart, const float* a, const float* b,
                   const float* c, float* to);

@@ -21,6 +21,7 @@ using cuda::Launch;
 using faulty::Declaring;
 using faulty::Lanes;
 using faulty::Order;
+using faulty::Wait;
 
 constexpr size_t kibibyte = 1024, declared = 512;
 
@@ -124,6 +125,18 @@ TEST(RacesDeathTest, AreSeenWithoutABarrierBetween) {
     for (const Order order : {Order::none_after_write, Order::none_after_read, Order::by_shuffle})
       EXPECT_DEATH(faulty::pass_on({}, order, from.data(), to.data()), "without a barrier between");
   }
+}
+
+TEST(CopiesDeathTest, AreThereWhenAThreadHasWaitedForThem) {
+  std::array<float, 64> from{};
+  std::array<float, 32> to{};
+  std::iota(from.begin(), from.end(), 1.0F);
+  faulty::sum_copies({}, Wait::for_all, from.data(), to.data());
+  for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(to[i], from[i] + from[i + 32]);
+  faulty::sum_copies({}, Wait::for_one, from.data(), to.data());
+  for (const float sum : to) EXPECT_TRUE(std::isnan(sum)) << sum;
+  EXPECT_DEATH(faulty::sum_copies({}, Wait::for_none, from.data(), to.data()),
+               "ends before what it asked for");
 }
 
 /// As nvcc makes one operation of a product and a sum, whose bits the CPU's two do not have.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/emulator/cuda_pipeline_primitives.h"
 #include "tests/emulator/cuda_runtime.h"
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/shared.h"
@@ -156,6 +157,7 @@ void run(const cudaLaunchConfig_t& config, const void* kernel, const std::functi
     blockIdx = {block, 0, 0};
     begin_shared(kernel, config.dynamicSmemBytes);
     run_block();
+    end_copies();
     end_shared();
   }
 }
