@@ -12,7 +12,8 @@ registers, shared memory and the stack. A thread's stack is what its registers d
 and arrays whose index the compiler does not know. All three are read here, with Python alone.
 
 Bytes in flight, of a thread: a load of global memory names one of six scoreboards, and an instruction
-that needs what it loads waits for it. Going through the code in the order in which it lies, from one
+that needs what it loads waits for it. Copies to shared memory make groups, and an instruction waits
+for all but the last of these. Going through the code in the order in which it lies, from one
 jump that is always taken to the next, this is the largest sum of bytes that were asked for and not yet
 waited for. A load under a condition counts, so it is what a thread may have in flight, not what it must.
 """
@@ -93,18 +94,25 @@ def loads(code):
     """Widest load of global memory, and bytes in flight, of a thread."""
     widest = most = 0
     flying = [0] * 8  # by scoreboard; number 7 is none
+    groups, group = [], 0  # of copies to shared memory, and what is in none yet
     for low, high in struct.iter_unpack("<QQ", code):
         opcode, always = low & 0xFFF, low >> 12 & 0xF == 7
         control = high >> 41  # 4 bits stall, 1 yield, 3 + 3 scoreboards to write and read, 6 to wait for
         for board in range(6):
             if control >> 11 + board & 1:
                 flying[board] = 0
-        if opcode == 0x981:  # LDG
-            size = (1, 1, 2, 2, 4, 8, 16)[high >> 9 & 7]
+        size = (1, 1, 2, 2, 4, 8, 16, 0)[high >> 9 & 7] if opcode in (0x981, 0xFAE) else 0  # LDG, LDGSTS
+        if opcode == 0x981:
             flying[control >> 5 & 7] += size
-            widest, most = max(widest, size), max(most, sum(flying))
+        elif opcode == 0xFAE:
+            group += size
+        elif opcode == 0x9AF:  # LDGDEPBAR
+            groups, group = groups + [group], 0
+        elif opcode == 0x91A:  # DEPBAR, for all groups but the last ones
+            groups = groups[max(0, len(groups) - (low >> 38 & 0x3F)):]
         elif always and opcode in (0x94D, 0x950) or always and opcode == 0x947 and high >> 23 & 0xF == 7:
-            flying = [0] * 8  # EXIT, RET, BRA: what follows is reached from elsewhere
+            flying, groups, group = [0] * 8, [], 0  # EXIT, RET, BRA: what follows is reached from elsewhere
+        widest, most = max(widest, size), max(most, sum(flying) + sum(groups) + group)
     return widest, most
 
 

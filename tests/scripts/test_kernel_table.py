@@ -27,6 +27,19 @@ def use(*boards):
     return struct.pack("<QQ", 0x210 | ALWAYS, NO_BOARD | sum(1 << 52 + board for board in boards))
 
 
+def copy(width):
+    """To shared memory."""
+    return struct.pack("<QQ", 0xFAE | ALWAYS, {4: 4, 8: 5, 16: 6}[width] << 9 | NO_BOARD)
+
+
+def end_group():
+    return struct.pack("<QQ", 0x9AF | ALWAYS, NO_BOARD)
+
+
+def wait_for_groups(but):
+    return struct.pack("<QQ", 0x91A | ALWAYS | but << 38, NO_BOARD)
+
+
 def jump(predicate=ALWAYS):
     return struct.pack("<QQ", 0x947 | predicate, 7 << 23 | NO_BOARD)
 
@@ -64,6 +77,12 @@ class InFlight(unittest.TestCase):
     def test_what_follows_a_jump_is_reached_from_elsewhere(self):
         self.expect(16, 16, load(0, 16), jump(), load(1, 16), use(0, 1))
         self.expect(16, 32, load(0, 16), jump(2 << 12), load(1, 16), use(0, 1))
+
+    def test_copies_to_shared_memory_are_waited_for_by_group(self):
+        self.expect(16, 40, copy(16), copy(8), end_group(), copy(16), end_group(), wait_for_groups(0), copy(16))
+        self.expect(16, 36, copy(16), end_group(), copy(4), end_group(), wait_for_groups(1), copy(16), copy(16), wait_for_groups(0))
+        self.expect(16, 24, copy(8), end_group(), load(0, 16), use(0), wait_for_groups(0), load(1, 16))
+        self.expect(16, 16, copy(16), end_group(), jump(), copy(16))
 
     def test_stores_and_arithmetic_are_not_loads(self):
         self.expect(0, 0, use(), jump())
