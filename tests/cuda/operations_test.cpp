@@ -52,8 +52,7 @@ TEST_P(OnTheGpu, MasksAreTheCpusOwn) {
   everywhere([&](const Case& c, const Values& before) { expect_cpu_masks(*device_, c, before); });
 }
 
-/// Where a norm's kernels change how they keep a row, and the last widths before that: 6144 is the
-/// 22B model's.
+/// Where a norm's kernels change how they keep a row, the last widths before that, and models'.
 class NormsOnTheGpu : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(NormsOnTheGpu, AgreeWithFloat64) {
@@ -70,8 +69,23 @@ TEST_P(NormsOnTheGpu, AgreeWithFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, NormsOnTheGpu,
-                         ::testing::Values(2064, 3072, 5128, 6144, 11272, 12288),
+                         ::testing::Values(256, 768, 1600, 2064, 4096, 6144, 8192, 8200, 10240,
+                                           12288, 16384, 16392, 20480, 20488),
                          [](const auto& info) { return fmt::format("width_{}", info.param); });
+
+/// Several rows for every team of a norm's backward pass, which copies some while it computes one.
+TEST(LargeNormsOnTheGpu, AgreeWithFloat64WhereTeamsWalkOverRows) {
+  const auto device = make_cuda_device();
+  for (const int64_t cols : {768, 4096, 12288}) {
+    const Row& backward = row("layer-norm-backward/residual");
+    const Setting setting = {DType::bf16, 5000000 / cols, cols, test_seed()};
+    SCOPED_TRACE(describe(backward, setting));
+    const Case test_case = backward.build(setting);
+    const Values before = random_values(test_case, test_seed());
+    expect_float64(*device, test_case, before);
+    EXPECT_TRUE(run(*device, test_case, before) == run(*device, test_case, before));
+  }
+}
 
 /// Sums have one order.
 TEST_P(OnTheGpu, HasTheSameBitsTwice) {

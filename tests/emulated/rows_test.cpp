@@ -2,6 +2,9 @@
 // on many: at lengths on both sides of each choice, and more rows than blocks.
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "kernels/cpu/device.h"
 #include "tests/emulated/device.h"
 #include "tests/main/left_out.h"
@@ -44,6 +47,40 @@ INSTANTIATE_TEST_SUITE_P(Rows, HeldRows,
                                            "rms-norm-backward", "softmax", "softmax-backward",
                                            "cross-entropy-statistics", "cross-entropy",
                                            "cross-entropy/narrow", "cross-entropy/at-once"),
+                         test_name);
+
+class NormGradients : public ::testing::TestWithParam<std::string> {};
+
+/// Teams of one warp and of several, with more rows each than are on their way, in blocks of which
+/// two, four or one are on a multiprocessor; one row, and fewer rows than teams.
+TEST_P(NormGradients, AgreeWithFloat64WhereTeamsWalkOverRows) {
+  for (const auto& [rows, cols] : std::vector<std::pair<int64_t, int64_t>>{{300, 256},
+                                                                           {130, 768},
+                                                                           {70, 1600},
+                                                                           {35, 4096},
+                                                                           {19, 6144},
+                                                                           {9, 12288},
+                                                                           {1, 768},
+                                                                           {3, 1600}})
+    expect_agreement(GetParam(), {DType::bf16, rows, cols, test_seed()});
+  for (const auto& [rows, cols] :
+       std::vector<std::pair<int64_t, int64_t>>{{300, 64}, {60, 768}, {9, 8192}, {1, 4096}})
+    expect_agreement(GetParam(), {DType::f32, rows, cols, test_seed()});
+}
+
+/// Rows that are not whole packs, and rows that two, one or no block holds of.
+TEST_P(NormGradients, AgreeWithFloat64WhereRowsAreNotHeld) {
+  for (const auto& [rows, cols] : std::vector<std::pair<int64_t, int64_t>>{
+           {21, 771}, {9, 1601}, {1, 7}, {7, 20480}, {5, 20488}})
+    expect_agreement(GetParam(), {DType::bf16, rows, cols, test_seed()});
+}
+
+FRUGAL_LEFT_OUT(address, "Rows/NormGradients.*",
+                "minutes for longer rows than the operations' own");
+INSTANTIATE_TEST_SUITE_P(Rows, NormGradients,
+                         ::testing::Values("layer-norm-backward", "layer-norm-backward/residual",
+                                           "layer-norm-backward/narrow", "rms-norm-backward/offset",
+                                           "rms-norm-backward/residual"),
                          test_name);
 
 /// More heads than a block has, several positions of a block, and heads that are wider than it: by
