@@ -35,7 +35,7 @@ class Cluster {
   /// nothing.
   virtual bool whole() const { return true; }
   virtual Rank& rank(int index) = 0;
-  /// Those of all processes.
+  /// Number of ranks of all processes.
   virtual int ranks() const { return local_ranks(); }
   /// Whether ranks note how long they wait for each other (Rank::activity).
   virtual bool notes_waiting() const { return false; }
@@ -43,7 +43,7 @@ class Cluster {
   virtual int first_rank() const { return 0; }
   /// What each process has, in the order of their ranks. All call it, outside of run().
   virtual std::vector<std::string> exchange(const std::string& mine) { return {mine}; }
-  /// The same for the process of rank 0 alone; the others get nothing.
+  /// Gathers for the process of rank 0 alone; the others get nothing.
   virtual std::vector<std::string> gather(const std::string& mine) { return exchange(mine); }
 };
 

@@ -11,7 +11,7 @@ namespace frugal::engine {
 /// One rank, this process's, of a run whose others are processes of their own.
 class ProcessCluster final : public Cluster {
  public:
-  /// Whose groups these are: the host's note what they wait for; the device's end when all
+  /// Owner of groups: the host's note what they wait for; the device's end when all
   /// processes have done what they do with them.
   enum class Groups : uint8_t { of_the_host, of_the_device };
 

@@ -38,7 +38,7 @@ class ThreadedCluster final : public Cluster {
 
  private:
   void run_threads(const std::function<void(size_t)>& run);
-  /// Of a run: which ranks have ended, and with what.
+  /// Ranks of a run that have ended, and with what.
   struct Ended;
   Failure why_stuck() const;
   /// The error that a rank ends with.

@@ -45,7 +45,7 @@ inline void fits(std::string_view what, std::initializer_list<int64_t> factors) 
                       what, fmt::join(factors, " x ")));
 }
 
-/// Of which layers something is recomputed, and what.
+/// Checks which layers recompute, and what.
 void validate_recompute(const RunConfig& config);
 /// What layers keep in the host's memory.
 void validate_offload(const RunConfig& config);

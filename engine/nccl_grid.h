@@ -40,7 +40,7 @@ inline RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make,
   };
 }
 
-/// Of ranks that are threads: device r is rank r's.
+/// Groups of ranks that are threads: device r is rank r's.
 inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& devices,
                                                   const PartLayout& layout, double deadline) {
   const auto make = [=](GroupUse /*use*/, const std::vector<int>& ranks,
@@ -56,7 +56,7 @@ inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& de
   return nccl_groups(make, meeting, layout);
 }
 
-/// Of ranks that are processes: the device is this one's.
+/// Groups of ranks that are processes: the device is this one's.
 inline RankGrid::MakeGroup nccl_groups_of_processes(World& world, Device& device,
                                                     const PartLayout& layout) {
   const auto make = [&](GroupUse use, const std::vector<int>& ranks,

@@ -16,7 +16,7 @@ class Positions {
     int64_t first;  ///< its position
     int64_t count;
 
-    /// Of a tensor [rows, …].
+    /// These rows of a tensor [rows, …].
     View of(const View& x) const { return x.sliced(0, row, count); }
   };
 
@@ -27,7 +27,7 @@ class Positions {
   /// ranks have one after the other, its own. So what they exchange arrives as the group's rows.
   static Positions of_context_rank(const RunConfig& config, int rank);
 
-  /// Those of `count` rows from the `begin`-th on, which is row 0 then.
+  /// Positions of `count` rows from the `begin`-th on, which is row 0 then.
   Positions of_rows(int64_t begin, int64_t count) const;
 
   auto begin() const { return pieces_.begin(); }

@@ -79,7 +79,7 @@ class Rank {
   OffloadInFlight offload;
   ParameterStore parameters;
 
-  /// Of the matrix multiplications executed so far on this rank.
+  /// FLOPs of the matrix multiplications executed so far on this rank.
   FlopCounter flops;
 
   /// Issues an operation to the compute stream.

@@ -44,7 +44,7 @@ class RankGrid {
   /// All are here.
   RankGrid(const Layout& layout, const MakeGroup& make);
 
-  /// Of a rank that is here.
+  /// Groups of a rank that is here.
   RankGroups groups(int rank);
   /// Makes all groups of this rank throw PeerLost(reason) on their other members.
   void abort(int rank, const std::string& reason) noexcept;
@@ -65,7 +65,7 @@ class RankGrid {
   std::vector<Seat> seats_;
 };
 
-/// Of all ranks of a run.
+/// Layout of all ranks of a run.
 inline Layout layout_of(const RunConfig& config) {
   return {.tensor = config.tensor_parallel,
           .context = config.context_parallel,

@@ -20,7 +20,7 @@ struct Step {
 /// aside: what does not fit is a number too. On other devices nothing is run.
 Cases step_memory_cases(const std::string& machine, std::vector<Step> steps);
 
-/// Of a step's record.
+/// Readings of a step's record.
 const StageMemory& stage_of(const Record& record, size_t stage);
 double bytes_of(const BytesPerKind& bytes, Kind kind);
 

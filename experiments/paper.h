@@ -66,7 +66,7 @@ struct DrawnPass {
 class Paper {
  public:
   explicit Paper(const std::string& id);
-  /// The same from this text.
+  /// Reads a paper from this text.
   Paper(std::string id, std::string_view text);
 
   const std::string& id() const { return id_; }
@@ -76,7 +76,7 @@ class Paper {
                              std::string_view column) const;
   const PaperCell& cell(std::string_view artifact, std::string_view row,
                         std::string_view column) const;
-  /// Those of an artifact, in the paper's order.
+  /// Cells of an artifact, in the paper's order.
   std::vector<PaperCell> cells_of(const std::string& artifact) const;
   std::string caption(const std::string& name) const;
   const std::vector<Statement>& statements() const { return statements_; }
@@ -93,7 +93,7 @@ class Paper {
   std::string numbers(const std::string& name) const;
   /// Its tables and figures, as its `inventory` lists them, and its statements.
   Inventory inventory() const;
-  /// Of an artifact that is a drawn timeline, each worker's passes.
+  /// Passes of each worker of an artifact that is a drawn timeline.
   std::vector<std::vector<DrawnPass>> workers(const std::string& name) const;
 
   [[noreturn]] void unknown(const std::string& what, std::string_view name) const;

@@ -65,7 +65,7 @@ Tolerance tolerance(const Judged& number);
 /// not where it is more. Of what is timed at reduced size the direction is judged, and nothing else
 /// of the number.
 void judge(Comparison& number, const Judged& as, const std::optional<Tolerance>& stated = {});
-/// That of a number which judge() has seen; a direction stays one.
+/// Sets the relation of a number that judge() has seen; a direction stays one.
 void set_relation(Comparison& number, Comparison::Relation relation);
 
 /// Of what is so or not: passes, pairs in an order, cells where memory runs out. `chance`: how many

@@ -15,7 +15,7 @@ template <class... Views>
 double bytes_of(const Views&... views) {
   return static_cast<double>((views.bytes() + ... + int64_t{0}));
 }
-/// Of the elements in memory, each once: a stride of 0 repeats them.
+/// Bytes of the elements in memory, each once: a stride of 0 repeats them.
 inline double distinct_bytes_of(const View& view) {
   int64_t bytes = view.bytes();
   for (int i = 0; i < view.shape.dims; ++i)

@@ -61,7 +61,7 @@ struct DeviceWork {
     return sum;
   }
 
-  /// Of each entry of `operations`: "gemm".
+  /// Name of each entry of `operations`: "gemm".
   static constexpr std::array<std::string_view, kinds> names =
       []<size_t... i>(std::index_sequence<i...>) {
     return std::array{std::variant_alternative_t<i, Operation>::name...};

@@ -43,7 +43,7 @@ struct Philox {
   static constexpr Words generate(const RandomStream& stream, uint64_t group) {
     return generate(stream, keys(stream), group);
   }
-  /// The same with keys(stream), for those who make many.
+  /// Generates with keys(stream), for those who make many.
   static constexpr Words generate(const RandomStream& stream, const Keys& keys, uint64_t group) {
     return generate({static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32), stream.site,
                      stream.draw},

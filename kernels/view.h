@@ -71,14 +71,14 @@ struct View {
     return static_cast<T*>(data);
   }
 
-  /// The same contiguous elements under another shape.
+  /// Contiguous elements under another shape.
   View reshaped(const Shape& to) const {
     assert(contiguous() && to.size() == size());
     return {data, type, to};
   }
-  /// The same contiguous elements as [rows, cols].
+  /// Contiguous elements as [rows, cols].
   View matrix() const { return reshaped({rows(), cols()}); }
-  /// The same contiguous elements in one dimension.
+  /// Contiguous elements in one dimension.
   View flat() const { return reshaped({size()}); }
   /// `count` steps of dimension `dim` from `begin`; strides are kept.
   View sliced(int dim, int64_t begin, int64_t count) const {

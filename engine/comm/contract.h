@@ -9,7 +9,7 @@ namespace frugal::engine::contract {
 
 void summed(const char* collective, const View& data);
 void gathered(const char* collective, const View& shard, const View& all, int ranks);
-/// Of all_to_all(), and of shift().
+/// Check the operands of all_to_all(), and of shift().
 void exchanged(const View& from, const View& to, int ranks);
 void shifted(const View& from, const View& to);
 void moved(const char* collective, const View& data);

@@ -24,7 +24,7 @@ struct Failure {
   Kind kind = Kind::error;
   int rank = -1;  ///< whose fault it is; −1 where that is not known
   std::string reason;
-  /// Of out_of_memory: requested, in use, capacity.
+  /// Requested, in use and capacity, where it is out_of_memory.
   std::array<int64_t, 3> bytes = {};
 
   std::string serialized() const;

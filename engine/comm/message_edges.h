@@ -25,7 +25,7 @@ class MessageEdges final : public Group {
   ~MessageEdges() override;
 
   int size() const override { return meeting_->size(); }
-  /// Of a rank whose edges are all here. Knows send, receive and barrier, which uses every edge.
+  /// Messages of a rank whose edges are all here: send, receive and barrier, which uses every edge.
   /// std::logic_error for anything else.
   Communicator& communicator(int rank) override {
     return *communicators_[static_cast<size_t>(rank)];

@@ -13,7 +13,7 @@ class StackNote {
   StackNote(const StackNote&) = delete;
   StackNote& operator=(const StackNote&) = delete;
 
-  /// Of a stack that nothing has run on yet.
+  /// Begins the notes of a stack that nothing has run on yet.
   void begin(void* memory, size_t bytes);
   /// From this stack to that one: before the thread goes, and when it is back.
   void leave(StackNote& to);

@@ -20,7 +20,7 @@ class ThroughHostGroup final : public Group {
   ~ThroughHostGroup() override;
 
   int size() const override { return inner_->size(); }
-  /// Of a member that is here.
+  /// Communicator of a member that is here.
   Communicator& communicator(int rank) override {
     return *communicators_.at(static_cast<size_t>(rank));
   }

@@ -66,7 +66,7 @@ class Ledger {
     int64_t bytes;  ///< negative when given back
   };
 
-  /// Whose memory it is.
+  /// Memory that is counted: the device's or the host's.
   enum class Where : uint8_t { device, host };
 
   explicit Ledger(Device& device, Where where = Where::device) : device_(device), where_(where) {}
@@ -79,7 +79,7 @@ class Ledger {
   /// Where its values are; null on a device that has none, whatever it calls the entry.
   void* values_at(const Entry& entry) const { return device_.backed() ? entry.data : nullptr; }
   bool has_values() const { return device_.backed(); }
-  /// The same memory is for something else from now on, and belongs to the place that says so.
+  /// Counts the memory for something else from now on, and for this place.
   void relabel(Entry& entry, Kind kind, Place place);
 
   int64_t current(Kind kind) const { return sums_.current[index(kind)]; }
@@ -97,7 +97,7 @@ class Ledger {
   int64_t kept() const { return sums_.kept; }
   /// Activations and statistics that there are now.
   const HeldPerPart& held_per_part() const { return sums_.held; }
-  /// Of these, what a pass has added that began with `before`. The first that is noted stays.
+  /// Notes what of these a pass has added that began with `before`. The first note stays.
   void note_kept(const HeldPerPart& before);
   /// What that was; none where no pass has been noted.
   const std::optional<HeldPerPart>& kept_per_part() const { return kept_per_part_; }
@@ -121,7 +121,7 @@ class Ledger {
   };
   /// The ledger goes on from there; returns what it knew.
   Sums exchange(const Sums& sums) { return std::exchange(sums_, sums); }
-  /// As if what `changes` are the sums of had happened again. The device is not told.
+  /// Adds sums, as if what they are of had happened again. The device is not told.
   void add(const Sums& changes);
 
  private:

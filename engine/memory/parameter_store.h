@@ -26,10 +26,10 @@ struct ParameterUnit {
   int parts = 1;
   int layer = -1;             ///< whose parameters these are; −1 of those outside the layers
   std::vector<Stretch> gaps;  ///< of the block, where no parameter is
-  /// Of all elements, while a pass needs them; empty otherwise.
+  /// All elements, while a pass needs them; empty otherwise.
   Tensor weights, gradients;
 
-  /// Of the block of all.
+  /// Stretch of the block of all elements that is part `index`.
   Stretch part(int index) const { return {offset + index * (elements / parts), elements / parts}; }
   /// Where a rank's part begins in a block that has its parts of all units and nothing else.
   int64_t part_offset() const { return offset / parts; }
@@ -60,7 +60,7 @@ class ParameterStore {
     /// Whether a program has each parameter in memory of its own. They follow each other all the
     /// same: what has no values need not be in one block (Tensor).
     bool separate = false;
-    /// Of how many replicas each has a part of something; 1: there are no units.
+    /// Number of replicas that have a part each; 1: there are no units.
     int parts = 1;
     /// Whether the block of weights has a rank's parts alone.
     bool part_of_weights = false;

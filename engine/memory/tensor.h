@@ -55,7 +55,7 @@ class Tensor {
   const Tensor& labelled(Kind kind, Place place) const;
   void release() { *this = Tensor(); }
 
-  /// As the ledger counts it, where no other tensor shares the memory.
+  /// Entry in the ledger, where no other tensor shares the memory.
   std::optional<Ledger::Entry> sole_entry() const;
   /// Releases memory that stays counted: nobody gives it back.
   void leave_counted();

@@ -62,7 +62,7 @@ class Gpt {
     size_t first, last;
   };
   LayerGroup group_of(const Pass& pass, size_t layer) const;
-  /// The same pass, as this layer of the part is recomputed in it.
+  /// Pass as this layer of the part is recomputed in it.
   static Pass of_layer(const Pass& pass, size_t layer);
   /// Computes the layers of a group but the last again, from the first one's input; they keep all
   /// that they need, and the last one its input. Returns what a program has until they are through.

@@ -58,7 +58,7 @@ class RowParallelLinear {
   Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x) const {
     return backward(pass, dy, x, {});
   }
-  /// The same where x is GELU of u: dy → du.
+  /// Backward pass where x is GELU of u: dy → du.
   Tensor backward_gelu(const Pass& pass, const Tensor& dy, const Tensor& x, const Tensor& u) const {
     return backward(pass, dy, x, u);
   }

@@ -9,7 +9,7 @@ namespace frugal::engine {
 struct MiniSequence {
   int64_t begin = 0, count = 0;
 
-  /// Those of a tensor [s, …]; empty of an empty one.
+  /// Rows of a tensor [s, …]; empty of an empty one.
   Tensor of(const Tensor& x) const { return x.empty() ? Tensor() : x.with_view(of(x.view())); }
   View of(const View& x) const { return x.sliced(0, begin, count); }
 };
@@ -21,7 +21,7 @@ inline MiniSequence mini_sequence(int64_t rows, int64_t parts, int64_t i) {
   return {i * each, i + 1 < parts ? each : rows - i * each};
 }
 
-/// The same in parts that differ by at most one row, so that more of them are never larger.
+/// Parts that differ by at most one row, so that more of them are never larger.
 inline MiniSequence balanced_part(int64_t rows, int64_t parts, int64_t i) {
   const int64_t begin = i * rows / parts, end = (i + 1) * rows / parts;
   return {begin, end - begin};

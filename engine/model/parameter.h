@@ -64,7 +64,7 @@ struct Parameter {
   /// (RunConfig::step_in_backward), it is taken when it is first asked for. Cleared where it is
   /// fresh.
   const View& grad(const RankAt& at) const;
-  /// The same for a product, which need not clear it (RunConfig::overwrite_gradients).
+  /// Gradient for a product, which need not clear it (RunConfig::overwrite_gradients).
   GradientSum product_sum(const RankAt& at) const;
   /// Where a program computes what is added to a gradient in memory of its own
   /// (Keeping::separate_weight_gradients): that memory.

@@ -34,7 +34,7 @@ struct MessageCost {
 
   /// Seconds on its way, where so many leave a node at once (Layout::senders).
   double on_its_way(const CostModel& times, int senders, Ways ways = Ways::one) const;
-  /// The same with the gather.
+  /// Seconds with the gather.
   double seconds(const CostModel& times, int senders, Ways ways = Ways::one) const {
     return gather + on_its_way(times, senders, ways);
   }

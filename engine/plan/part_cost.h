@@ -26,7 +26,7 @@ struct PassCost {
 /// What a part of a model costs one rank: seconds and bytes, as the program takes them when it
 /// executes the part alone on a virtual device.
 struct PartCost {
-  /// Of one microbatch; recomputation is part of backward.
+  /// Passes of one microbatch; recomputation is part of backward.
   PassCost forward, backward;
   PassCost input_backward, weight_backward;  ///< where they are passes of their own
   /// The optimizer's, without what it waits for; where replicas divide something, with that:

@@ -52,7 +52,7 @@ class PartRun {
   PairCost make_together(size_t forward_chunk);
   template <class Make>
   void observe(PassCost& pass, const Make& make);
-  /// As LateStep steps.
+  /// Steps as LateStep does.
   void step_in_two_halves(PartCost& cost);
 
   /// Bytes, without what is on its way to the host: that goes in the next pass.
@@ -71,7 +71,7 @@ class PartRun {
   double of_host() const;
 
   Tensor hidden();
-  /// Whose weights are gathered, where replicas divide them.
+  /// Pass with gathered weights, where replicas divide them.
   Pass gathering(std::optional<GatheredWeights>& gathered, Interleaving* beside) const;
   /// What it gives to the next part; nothing of the last one.
   Tensor forward(Gpt& model, Gpt::Saved& saved, const Tensor& total,

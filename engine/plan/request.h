@@ -74,7 +74,7 @@ struct PlanRequest {
 
 /// All numbers that divide n, in ascending order.
 std::vector<int64_t> divisors(int64_t n);
-/// The same configuration with all activations on the device.
+/// Configuration with all activations on the device.
 RunConfig without_offload(RunConfig run);
 /// Which rule forbids a configuration (RunConfig::validate); none where it is allowed.
 std::optional<InputError> broken_rule(const RunConfig& run);

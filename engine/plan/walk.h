@@ -26,15 +26,15 @@ struct Walk {
   int microbatches = 1;  ///< [m] of a batch
   /// The chunk of a step's second half (StepValidation::after).
   static constexpr int validation = -1;
-  /// Of each stage, without messages. A batch whose stages meet in its step has passes alone, from
-  /// one meeting to the next. Otherwise there are several batches, with versions and steps; a step
-  /// that is validated later has two halves.
+  /// Actions of each stage, without messages. A batch whose stages meet in its step has passes
+  /// alone, from one meeting to the next. Otherwise there are several batches, with versions and
+  /// steps; a step that is validated later has two halves.
   std::vector<Actions> actions;
   std::vector<PartCost> parts;  ///< in the model's order (PartLayout::part_at)
-  /// The same of microbatches whose backward pass is the next one behind their forward pass.
+  /// Costs of microbatches whose backward pass is the next one behind their forward pass.
   /// Empty: that makes no difference.
   std::vector<PartCost> turning;
-  /// Of each stage whose passes are made together, by the chunk of the forward pass.
+  /// Costs of each stage whose passes are made together, by the chunk of the forward pass.
   std::vector<std::array<PairCost, 2>> together;
   /// Seconds from a stage's last pass until it is ready for the step, in which stages meet if there
   /// is a flush, and from there to its next pass.
@@ -57,11 +57,11 @@ struct Walk {
   int64_t message_bytes = 0;
   int batches = 1;  ///< more than two without a flush, and 1 otherwise
 
-  /// Of the part through which a stage makes this pass.
+  /// Cost of the part through which a stage makes this pass.
   const PartCost& of_pass(size_t part, size_t stage, size_t index) const {
     return turning.empty() || !turns(actions[stage], index) ? parts[part] : turning[part];
   }
-  /// Of a forward pass and the backward pass beside it.
+  /// Cost of a forward pass and the backward pass beside it.
   const PairCost& of_pair(size_t stage, const Action& forward) const {
     return together[stage][static_cast<size_t>(forward.chunk)];
   }

@@ -21,7 +21,7 @@ class WorthTrying {
  public:
   WorthTrying(const PlanRequest& request, PlanCosts& costs) : request_(request), costs_(costs) {}
 
-  /// Of what is asked for, without the sets that another one is never worse than.
+  /// Sets that are asked for, without those that another one is never worse than.
   const std::vector<RecomputedLayer>& recomputing(const RunConfig& like);
   /// Sets to offload, each of which leaves less of a layer on the device than those before.
   const std::vector<LayerModules>& offloading(const RunConfig& like);

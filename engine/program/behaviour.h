@@ -33,7 +33,7 @@ const std::vector<Behaviour>& behaviours();
 
 /// Throws InputError for a behaviour of the run's program that its configuration cannot have.
 void check_behaviours(const RunConfig& config);
-/// The same for one that a device that computes cannot have; `on` is what messages call it.
+/// Throws for one that a device that computes cannot have; `on` is what messages call it.
 void check_behaviours_on_real(const Program& program, const std::string& on);
 
 }  // namespace frugal::engine

@@ -19,7 +19,7 @@ class EarlyForwards {
   int passes(int stage, int batch) const {
     return passes_[static_cast<size_t>(stage)][static_cast<size_t>(batch)];
   }
-  /// The same with their messages.
+  /// Number of passes and their messages.
   size_t actions(int stage, int batch) const {
     return static_cast<size_t>(passes(stage, batch)) * (stage == 0 ? 2 : 3);
   }

@@ -119,7 +119,7 @@ struct ScheduleKind {
   static std::vector<std::string> names() {
     return names([](const ScheduleKind&) { return true; });
   }
-  /// Of those that have a trait: names(&ScheduleKind::flushes).
+  /// Names of the kinds that have a trait: names(&ScheduleKind::flushes).
   template <class Trait>
   static std::vector<std::string> names(Trait trait) {
     std::vector<std::string> names;

@@ -32,7 +32,7 @@ Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape);
 /// none.
 void add_messages(Schedule& schedule);
 
-/// The same order, in which no passes are made together.
+/// Schedule in the same order, in which no passes are made together.
 Schedule one_by_one(Schedule schedule);
 
 /// Receives the activation that the pass behind a step needs before the step and not behind it, as
@@ -46,7 +46,7 @@ void receive_before_steps(Schedule& schedule);
 /// it gets −1.
 void assign_versions(Schedule& schedule);
 
-/// The same order of actions for as many batches, of which `first_batch` is the first. Versions are
+/// Order of actions for as many batches, of which `first_batch` is the first. Versions are
 /// those that the kind says there. What check() finds right stays right.
 Schedule moved_to(Schedule schedule, int first_batch);
 

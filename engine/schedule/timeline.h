@@ -73,10 +73,10 @@ struct Bubble {
 
   double total() const { return busy + start_up + drain + communication + stalls; }
   double idle() const { return total() - busy; }
-  /// Of the total; 0 of nothing.
+  /// Share of the total that is idle; 0 of nothing.
   double idle_fraction() const { return total() > 0 ? idle() / total() : 0; }
 };
-/// Of each stage.
+/// Bubble of each stage.
 std::vector<Bubble> bubbles(const Timeline& timeline);
 /// Bubble as the pipelines' papers count it, (p − 1)/m with a flush: idle over busy time, all
 /// stages together. A stage is busy somewhere.

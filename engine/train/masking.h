@@ -18,7 +18,7 @@ struct Draw {
   uint64_t seed = 0;
   uint32_t step = 0;
 };
-/// Of held-out text: the same for every run, whatever its seed.
+/// Draw for held-out text: one for every run, whatever its seed.
 inline constexpr Draw held_out = {0, 0xffffffffU};
 
 /// Masks the tokens of a batch. Labels become the tokens at the positions that are chosen, and are

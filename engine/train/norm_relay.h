@@ -16,10 +16,10 @@ class NormRelay {
   /// Of a batch: adds this stage's to what the stages before it have, for which it waits, and
   /// passes it on. `own`: [1], f64.
   void begin(const Tensor& own);
-  /// Of the stages before this one; 0 for the first.
+  /// Sum of the stages before this one; 0 for the first.
   double before() const { return before_; }
   double so_far() const { return so_far_; }
-  /// Of all. Waits for the last stage.
+  /// Sum of all stages. Waits for the last one.
   double all();
   /// View of it on the device, behind all(). [1], f64.
   const Tensor& squares() const { return is_last() ? sum_ : whole_; }

@@ -98,11 +98,11 @@ class Optimizer {
 
   // What a step consists of, for those who clip by the norm of more parameters than these:
 
-  /// The same of what this rank steps.
+  /// Completes the gradients of what this rank steps.
   void complete_gradients(Rank& rank);
   /// ‖gradient‖² of all parameters of the model, replicated and tied ones counted once: [1], f64.
   Tensor squared_norm(Rank& rank) const;
-  /// The same of those of this rank's stage.
+  /// Squared norm of this rank's stage alone.
   Tensor squared_norm_of_stage(Rank& rank) const;
   /// Its root, to be asked for behind the step: NaN on a device without values; throws as step().
   double norm_of(Rank& rank, const Tensor& squares) const;
@@ -161,7 +161,7 @@ class Optimizer {
   const Tensor& gradients_of(const ParameterUnit& unit) const;
   /// A group's elements in a block that begins with the rank's part of a unit, or of all units.
   View in_part(const Group& group, const View& part, bool of_all) const;
-  /// Of all elements of a group.
+  /// Views of all elements of a group.
   View gradient_of(const Group& group) const;
   View weights_of(const Group& group, const Tensor& block) const;
   void make_fresh(Rank& rank);
@@ -179,16 +179,16 @@ class Optimizer {
   static Tensor first_of(const RankAt& at, const Tensor& gradients);
   /// Waits for those that add_gradients() began.
   void await_sums();
-  /// Of a group whose gradients are these.
+  /// Begins the sums over replicas of a group with these gradients.
   static void sum_partial_gradients(Rank& rank, const Group& group, const View& gradients,
                                     std::vector<Pending>& sums);
   /// Sums gradients of the same weights for other tokens.
   void sum_over(Rank& rank, Communicator& replicas);
-  /// The same in the weights' type, which is narrower.
+  /// Sums in the weights' type, which is narrower.
   void sum_narrowed(Rank& rank, Communicator& replicas);
   /// Over replicas, as the run has it.
   void sum_over_replicas(Rank& rank);
-  /// The same of which a rank keeps its parts alone.
+  /// Sums so that a rank keeps its parts alone.
   void reduce_to_parts(Rank& rank);
   /// Brings the parts of a block of weights together that replicas have written; of one unit, or of
   /// all.
@@ -204,7 +204,7 @@ class Optimizer {
               const WeightBlocks& blocks);
   WeightUpdate update_of(const Group& group, const View& gradient, const OptimizerOptions& options,
                          const WeightBlocks& blocks) const;
-  /// Of this part of `whole`. `step`: its number, from 1.
+  /// Updates this part of `whole`. `step`: its number, from 1.
   static void run_update(const RankAt& at, const WeightUpdate& whole, const OptimizerOptions& o,
                          int64_t step, const OptimizerState::Part& part);
 

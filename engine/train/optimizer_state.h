@@ -10,7 +10,7 @@ namespace frugal::engine {
 /// offloads it, in the host's memory.
 class OptimizerState {
  public:
-  /// Of consecutive elements, on the device. Empty views of what there is not.
+  /// State of consecutive elements, on the device. Views are empty where there is none.
   struct Part {
     int64_t begin = 0, count = 0;
     View master, moment, second_moment;
@@ -28,7 +28,7 @@ class OptimizerState {
   /// Calls `update` with all elements, which it may change: at once where they are on the device;
   /// otherwise part by part, each of which comes to the device for it and goes back.
   void update(const RankAt& at, const std::function<void(const Part&)>& update) const;
-  /// The same for what changes none of them (WeightUpdate::keeps_state).
+  /// Calls `reader` likewise, which changes none of them (WeightUpdate::keeps_state).
   void read(const RankAt& at, const std::function<void(const Part&)>& reader) const;
   const Tensor& master() const { return kept_[0]; }
   const Tensor& moment() const { return kept_[1]; }

@@ -28,7 +28,7 @@ class PassMemo {
     std::vector<bool> fresh;  ///< Parameter::fresh of the chunk's, before the pass
     auto operator<=>(const PassKey&) const = default;
   };
-  /// Of one, or of two that are made together.
+  /// Keys of one pass, or of two that are made together.
   using Key = std::vector<PassKey>;
   /// Where a pass finds what it works on and leaves what it makes, which belongs to its microbatch;
   /// null where it has neither.

@@ -168,7 +168,7 @@ class StageExecutor {
   Tensor hidden_state(Place place);
   /// Which of the run's batches, and which of its microbatches, of all replicas.
   std::pair<size_t, size_t> place_of(const Action& action) const;
-  /// Of a microbatch that begins.
+  /// Recomputation of a microbatch that begins.
   Recompute recomputation() const;
   /// Makes the rank compute with the action's version of the weights.
   void use_weights(const Action& action);
@@ -193,7 +193,7 @@ class StageExecutor {
   void weight_backward(const Making& making);
   /// Whether the pass that completes a microbatch's gradients begins their sums over replicas.
   bool begins_sums(const Flight& flight) const;
-  /// Of a pass's gradients, which its batch's step, if it has one, steps with.
+  /// Reduction of a pass's gradients, with which its batch's step, if it has one, steps.
   GradientReduction reduction_of(const OptimizerOptions* options, bool last);
   /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.
   void make_tensors(const Action& action, Flight& flight);

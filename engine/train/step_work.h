@@ -27,7 +27,7 @@ struct PassesDone {
   double inputs = 0;  ///< bytes, of one microbatch
 };
 
-/// Of these passes together.
+/// Least bytes of these passes together.
 LeastBytes least_bytes(const Rank& rank, const ParameterList& parameters, const PassesDone& done);
 
 /// One rank's part of a step, beside the least. A mean of steps that were made as one.

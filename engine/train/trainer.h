@@ -96,10 +96,10 @@ class Trainer {
     std::vector<VersionCount> versions;  ///< on its device's clock
   };
   const std::vector<StageNotes>& notes() const { return notes_; }
-  /// Of a step of the last run(): the part of the first rank of the stage that moves most bytes.
+  /// Work of a step of the last run(): that of the first rank of the stage that moves most bytes.
   /// Every process asks.
   StepWork work() const;
-  /// Of a step of the last run(), in the order of ranks; empty where ranks do not note it
+  /// Times of a step of the last run(), in the order of ranks; empty where ranks do not note them
   /// (Cluster::notes_waiting).
   const std::vector<RankTime>& rank_times() const { return rank_times_; }
   /// Blocks of weights that each local rank has.
@@ -140,7 +140,7 @@ class Trainer {
     double waited = 0;  ///< in all of the run
   };
   void note_times(const std::vector<RankStep>& of_ranks, size_t steps);
-  /// Of some batches from the next one on, as the run is configured.
+  /// Schedule of some batches from the next one on, as the run is configured.
   Schedule schedule(int batches) const;
 
   Cluster& cluster_;

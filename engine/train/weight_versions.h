@@ -35,7 +35,7 @@ class WeightVersions {
   Step advance(Rank& rank, bool previous_is_needed);
   /// What a program copies with a step (copy_versions()), where there are several versions.
   void copy_all(Rank& rank) const;
-  /// This version is not needed any more. The newest one stays.
+  /// Gives up a version that is not needed any more. The newest one stays.
   void drop(int version);
 
   /// A training goes on: its newest version is this one, and the one before it is there, too, where

@@ -13,7 +13,7 @@ namespace frugal::experiments::korthikanti2022 {
 inline constexpr const char* paper_id = "korthikanti2022";
 /// What it measured, in programs/.
 inline constexpr const char* papers_program = "megatron-lm-2022";
-/// The same where memory is frugal's own.
+/// Program of its times, where memory is frugal's own.
 inline constexpr const char* papers_time = "megatron-lm-2022:time:messages";
 
 /// One of the four models of table 3 and how it was run.

@@ -28,11 +28,11 @@ Cases iteration_cases(std::vector<Iteration> iterations);
 /// timed.
 Cases iteration_and_lone_stage_cases(std::vector<Iteration> iterations);
 
-/// Of an iteration's record.
+/// Readings of an iteration's record.
 double seconds(const Record& record);
 double mfu(const Record& record);  ///< percent; model FLOPs are equation 7's
 double hfu(const Record& record);  ///< percent; hardware FLOPs are equation 8's
-/// Of cells with either: 1.5 points at most.
+/// Tolerance of cells with either: 1.5 points at most.
 std::optional<policy::Tolerance> utilization_tolerance(const Cell& cell);
 
 }  // namespace frugal::experiments::korthikanti2022

@@ -39,7 +39,7 @@ DeclaredCell ratio(const std::string& row, const std::string& column, const std:
 /// Says of a length what took the memory, and of what differs from the paper's why.
 void complete_length(Cell& cell, const DeclaredCell& declared, const Runs& runs);
 
-/// Of every length and ratio that the paper has.
+/// Claims of every length and ratio that the paper has.
 Claims claims_of_lengths();
 
 }  // namespace frugal::experiments::mst2024

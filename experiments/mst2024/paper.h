@@ -9,12 +9,12 @@ namespace frugal::experiments::mst2024 {
 inline constexpr const char* paper_id = "mst2024";
 /// What it measured, in programs/.
 inline constexpr const char* papers_program = "hugging-face-2024+mini-s";
-/// The same where a script keeps what the model returns while it trains.
+/// Program whose script keeps what the model returns while it trains.
 inline constexpr const char* papers_program_with_outputs =
     "hugging-face-2024+mini-s+mini-s-benchmark";
-/// The same whose data are mostly padding, as its script makes them.
+/// Program whose data are mostly padding, as its script makes them.
 inline constexpr const char* papers_program_on_padding = "hugging-face-2024+mini-s+padded-c4";
-/// Of modules alone.
+/// Program of modules alone.
 inline constexpr const char* papers_modules = "mini-s+mini-s-modules";
 /// The machine of all its tables, in hardware/: one A100 of 80 GB, or several.
 inline constexpr const char* papers_machine = "a100-80gb";

@@ -20,7 +20,7 @@ struct Setup {
   int width = 1;  ///< [w]
   int depth = 1;  ///< [d]
 };
-/// Of an artifact that has one setup for all its cells.
+/// Setup of an artifact that has one for all its cells.
 Setup setup_of(const std::string& artifact);
 
 /// The cells of an artifact, in the paper's order.

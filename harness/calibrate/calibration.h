@@ -25,7 +25,7 @@ class FittedMachine {
   }
   /// The same, as if its file had other values of some parameters, which are not fitted then.
   FittedMachine as_if(const std::map<std::string, double>& values) const;
-  /// Those that Fit::to names, each once, in its order, and those held out.
+  /// Artifacts that Fit::to names, each once, in its order, and those held out.
   const std::vector<const Artifact*>& fitted_to() const { return fitted_to_; }
   const std::vector<const Artifact*>& held_out() const { return held_out_; }
   /// Whether a cell is one of those that parameters are fitted to: it is named, and a time or a

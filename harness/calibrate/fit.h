@@ -34,8 +34,8 @@ struct MachineWithFit : Machine {
   Fit fit;
 };
 
-/// Of a machine's file, as find_machine() finds it; empty where it says nothing. Throws InputError
-/// that names the file, the key and what is allowed.
+/// Fit of a machine's file, as find_machine() finds it; empty where it says nothing. Throws
+/// InputError that names the file, the key and what is allowed.
 Fit find_fit(const std::string& name_or_path);
 
 }  // namespace frugal::harness

@@ -21,7 +21,7 @@ void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<Flag
 void check_new_file(const std::string& flag, const std::string& path,
                     const std::string& otherwise = "choose another name");
 
-/// The same for a file that --force replaces. A folder is none.
+/// Checks the name of a file that --force replaces. A folder is none.
 void check_output_file(const std::string& flag, const std::string& path, bool force);
 
 /// Replaces a file by a new one, which is there whole or not at all. Throws InputError where it

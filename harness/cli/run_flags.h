@@ -16,7 +16,7 @@ class RunFlags {
  public:
   /// Whether --config and --set say the same.
   enum class Besides : uint8_t { nothing, config_and_set };
-  /// Of these groups, and of these fields besides.
+  /// Flags of these groups, and of these fields besides.
   explicit RunFlags(std::vector<FieldGroup> groups, std::vector<std::string> keys = {},
                     Besides besides = Besides::config_and_set)
       : groups_(std::move(groups)), keys_(std::move(keys)), besides_(besides) {}

@@ -10,7 +10,7 @@ namespace frugal::harness {
 enum class Judges : uint8_t { nothing, verdicts };
 /// The flags of a command that times cases by turns.
 void add_timing_flags(Flags& flags, TimingPlan& timing, Judges judges = Judges::nothing);
-/// The same as they stand in a command: " --samples 20 --budget 60".
+/// Flags as they stand in a command: " --samples 20 --budget 60".
 std::string timing_flags(const TimingPlan& timing);
 
 }  // namespace frugal::harness

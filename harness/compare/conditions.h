@@ -39,7 +39,7 @@ class Across {
 
   bool has(const std::string& condition) const;
   const std::vector<std::string>& names() const { return names_; }
-  /// Those that may not differ, and do.
+  /// Conditions that may not differ, and do.
   std::vector<Difference> forbidden(const Conditions& base, const Conditions& candidate) const;
 
  private:

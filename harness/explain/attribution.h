@@ -57,7 +57,7 @@ class AttributionRuns {
 
   const Artifact& artifact_;
   std::vector<KnownBehaviour> behaviours_;
-  /// Of the first behaviour, the first two, …; each alone; all but each.
+  /// Run with the first behaviour, the first two, …; each alone; all but each.
   struct Run {
     Program program;
     std::string what;

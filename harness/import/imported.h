@@ -75,7 +75,7 @@ std::string import_format_of(std::string_view text, const std::string& file);
 /// for a value that is wrong or missing, with what to give for it.
 Imported import_configuration(const std::string& format, const std::string& text,
                               const std::string& file, const ImportOptions& options);
-/// Of Megatron-LM's arguments.
+/// Arguments of Megatron-LM.
 struct ArgumentList;
 Imported import_megatron(const ArgumentList& list, const std::string& file,
                          const ImportOptions& options);

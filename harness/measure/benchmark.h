@@ -26,7 +26,7 @@ class Point {
   const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
   /// The values with slashes between: a case's id.
   std::string id() const;
-  /// The same without these axes.
+  /// Point without these axes.
   Point without(const std::vector<std::string>& axes) const;
   bool operator==(const Point&) const = default;
 

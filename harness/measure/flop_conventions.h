@@ -16,7 +16,7 @@ struct FlopConvention {
   double flops = 0;    ///< of a step, all devices together
 };
 
-/// Those that people divide by when they say MFU, of a step over so many sequences.
+/// Conventions by which people divide when they say MFU, of a step over so many sequences.
 std::vector<FlopConvention> flop_conventions(const ModelConfig& model, double sequences);
 
 }  // namespace frugal::harness

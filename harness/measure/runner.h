@@ -85,7 +85,7 @@ class Runner {
   void take_turn(Running& r, const std::vector<Running>& group, bool keep);
   /// Makes one sample of those that a block has added, their mean, and notes how many they were.
   static void join_block(Record& record, const std::map<std::string, size_t>& before);
-  /// Of the time in the group that is known least well (RoundsSoFar::uncertainty).
+  /// Uncertainty of the group's time that is known least well (RoundsSoFar::uncertainty).
   static double uncertainty_of(const std::vector<Running>& group);
   /// RoundsSoFar::decided.
   bool decided(const std::vector<Running>& group) const;

@@ -43,7 +43,7 @@ double median(std::span<const double> samples);
 /// A quantile with its percentile bootstrap interval; none below `interval_minimum` samples.
 Estimate quantile_estimate(std::span<const double> samples, double q,
                            const Bootstrap& bootstrap = {});
-/// The same of the median.
+/// Estimate of the median.
 Estimate median_estimate(std::span<const double> samples, const Bootstrap& bootstrap = {});
 
 /// Levels of the intervals that verdicts follow from, and of those by which a measurement may end

@@ -30,7 +30,7 @@ class TimedCollectives {
   static const std::vector<std::string_view>& names();
   /// Bytes of a whole buffer of about so many, which the ranks can divide.
   int64_t bytes(int64_t wanted) const;
-  /// Of the bytes, those that cross each link.
+  /// Share of the bytes that crosses each link.
   double factor(size_t collective) const;
   /// Seconds from the moment all ranks start until the last one ended n of names()[collective].
   double seconds(size_t collective, int64_t bytes, int n);

@@ -75,7 +75,7 @@ struct LinearRate : Rate {  ///< FLOP/s
 struct CopyRate : Rate {  ///< bytes/s
   int64_t bytes = 0;      ///< read and written
 };
-/// Of an operation that hardly does anything, one of many in a row.
+/// Time of an operation that hardly does anything, one of many in a row.
 struct LaunchTime {
   static constexpr int operations = 1000;
   Estimate each;   ///< seconds from one to the next on the device

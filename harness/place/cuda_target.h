@@ -35,7 +35,7 @@ class CudaTarget : public Target {
   }
 
  private:
-  /// Of gpus(), the one of the first rank that is here.
+  /// Index in gpus() of the first rank that is here.
   virtual int first_gpu() const { return 0; }
   /// Whether NCCL connects the ranks of this configuration.
   virtual bool connects(const RunConfig& config) const { return ranks_here(config) > 1; }

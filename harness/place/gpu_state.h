@@ -42,7 +42,7 @@ struct GpuStates {
   std::string why_unknown;  ///< empty where it is known
 };
 
-/// Of all GPUs that this process uses, now.
+/// States of all GPUs that this process uses, now.
 GpuStates gpu_states();
 
 /// State of a GPU that changes while it computes, at one moment.

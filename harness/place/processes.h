@@ -25,7 +25,7 @@ struct RankPlaceHere {
 /// them. The first, rank 0, writes what there is to write.
 class Processes {
  public:
-  /// Those of this program; null where it was started alone, or with others that it does not know.
+  /// Processes of this program; null where it was started alone, or with others unknown to it.
   static Processes* here();
   /// Whether this process writes what is written once: it is alone, or the first.
   static bool writes() { return here() == nullptr || here()->first(); }
@@ -56,7 +56,7 @@ class Processes {
   /// Throws InputError where several processes run `what`, which is one.
   static void need_one(const std::string& what);
 
-  /// Of all ranks, in their order.
+  /// Places of all ranks, in their order.
   const std::vector<RankPlaceHere>& places() const { return places_; }
   int hosts() const;
   /// Ranks on this one's host.

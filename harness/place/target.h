@@ -68,7 +68,7 @@ class Target {
   virtual std::optional<int> threads() const { return std::nullopt; }
   /// The processor, GPU or machine in words; of a machine with what is calibrated.
   virtual std::string device() const = 0;
-  /// The same with what is not there: "…; one rank of 8; communication modelled on h200-hgx
+  /// Device, and what is not there: "…; one rank of 8; communication modelled on h200-hgx
   /// (not calibrated: …)".
   virtual std::string device(const RunConfig& /*config*/) const { return device(); }
   /// FLOP/s of how many devices() a run's peak is.
@@ -97,7 +97,7 @@ class Target {
   /// Ranks for this configuration. One that is not parallel has no peers that could be absent: it
   /// runs as it always does. Throws InputError, OutOfMemory.
   virtual std::unique_ptr<Cluster> cluster(const RunConfig& config) const = 0;
-  /// The same where each rank may take so many bytes. A GPU has what it has.
+  /// Makes a cluster whose ranks may take so many bytes each. A GPU has what it has.
   virtual std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const = 0;
   /// One rank of a stage of a pipeline whose other ranks are absent (make_lone_*_cluster() of
   /// engine/cluster.h). Throws std::logic_error where links() are none.
@@ -131,7 +131,7 @@ class Target {
 
   /// Seconds that a rank waits for another.
   double deadline() const { return deadline_.value_or(LocalGroup::default_deadline); }
-  /// Of a run's ranks those that are there.
+  /// Number of a run's ranks that are there.
   virtual int ranks_here(const RunConfig& config) const { return config.ranks(); }
 
  private:

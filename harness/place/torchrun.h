@@ -14,7 +14,7 @@ struct Torchrun {
   /// Where rank 0 waits for the others. MASTER_PORT is free for that, but where torchrun itself
   /// waits there, as TORCHELASTIC_USE_AGENT_STORE says: then it is the port behind.
   int port = 0;
-  /// That of all processes of this start: of another run, or before a restart, it is another.
+  /// Name of this start, common to its processes: another run or restart has another one.
   std::string name;
 
   /// Where these variables are set, for several processes, and MPI has not started the same ones.

@@ -44,7 +44,7 @@ struct RankStatistics {
   std::optional<Straggler> straggler;
 };
 
-/// Of as many samples of each rank. A straggler is at least this much slower than the others.
+/// Statistics of as many samples of each rank. A straggler is this much slower.
 inline constexpr double straggling = 0.05;
 RankStatistics rank_statistics(const std::vector<RankSamples>& ranks);
 

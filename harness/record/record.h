@@ -50,7 +50,7 @@ inline constexpr const char* last_word_accuracy = "last_word_accuracy";   ///< L
 inline constexpr const char* last_letter_accuracy = "last_word_letter_accuracy";  ///< LastWords
 }  // namespace metric
 
-/// Of one stage of a pipeline, its first rank's; what older records do not have is 0.
+/// Memory of one stage of a pipeline, its first rank's; what older records do not have is 0.
 struct StageMemory {
   BytesPerKind at_peak{};        ///< what each kind held at the moment of the peak
   int64_t peak = 0;              ///< bytes in use at the moment there were most

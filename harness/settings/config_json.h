@@ -17,7 +17,7 @@ nlohmann::json to_json(const ModelConfig& model);
 /// file and key.
 ModelConfig model_from_json(const JsonObject& object);
 
-/// The same of a configuration, with its "model" and "global_batch".
+/// JSON of a configuration, with its "model" and "global_batch".
 nlohmann::json to_json(const RunConfig& config);
 /// What records from before there was a choice do not have, is as it is by default.
 RunConfig run_config_from_json(const JsonObject& object);

@@ -55,7 +55,7 @@ struct Field {
 
   /// In words of the command line: "--recompute", or "--set rotary".
   std::string name() const { return flag.empty() ? "--set " + key : flag; }
-  /// As it is by default, for help; empty where it depends, and where it is not set.
+  /// Default value, for help; empty where it depends, and where it is not set.
   std::string default_text() const;
   /// The file that the text leads to; empty where it leads to none.
   std::string file_of(const std::string& text) const;

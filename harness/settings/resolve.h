@@ -13,7 +13,7 @@ namespace frugal::harness {
 /// Where the settings' run takes place, with as many threads as there are where none are given.
 /// Throws InputError where there are no threads to choose.
 TargetOptions place_of(const RunSettings& settings);
-/// The same as a target. Throws InputError where the model is missing, and for what is no place.
+/// Target of settings. Throws InputError where the model is missing, and for what is no place.
 std::unique_ptr<Target> target_of(const RunSettings& settings);
 
 /// The run. Throws InputError for a configuration that is wrong, here or anywhere, before anything
@@ -46,7 +46,7 @@ RunSettings settings_with(RunSettings settings, const RunConfig& config);
 /// without their folders.
 std::string command_flags(const RunSettings& settings, const TrainingRun& run,
                           const Target& target);
-/// The same of settings that are not resolved.
+/// Flags of settings that are not resolved.
 std::string command_flags(const RunSettings& settings);
 
 /// Where what a command writes comes from: "command", "on", "device", "source", "program", and the

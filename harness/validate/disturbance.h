@@ -32,7 +32,7 @@ class ProcessorTimes {
   /// What happened since then.
   Disturbance since(const ProcessorTimes& then) const;
 
-  /// As /proc/stat has them.
+  /// Times as /proc/stat has them.
   int64_t total = 0, busy = 0, steal = 0;
   double own = 0;  ///< ticks
   bool known = false;

@@ -24,7 +24,7 @@ struct Watched {
 
   /// Null where no group that runs has such a probe.
   const Series* find(std::string_view key) const;
-  /// Those whose keys begin so.
+  /// Series whose keys begin so.
   std::vector<const Series*> all(std::string_view prefix) const;
 };
 

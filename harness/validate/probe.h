@@ -45,14 +45,14 @@ struct Series {
   int burst = 1;
   std::vector<Burst> bursts;
 
-  /// Those of which an execution was left alone.
+  /// Bursts of which an execution was left alone.
   std::vector<Burst> undisturbed_bursts() const;
   /// Whether they are enough to say how long an execution takes.
   bool judgeable() const;
   /// Of an execution that nothing disturbs, in seconds: the lower quartile of the undisturbed
   /// bursts' fastest. Where there are too few, of all bursts: it takes no longer than that.
   Estimate undisturbed() const;
-  /// The same as the probe's unit says: work per second, or seconds.
+  /// Estimate in the probe's unit: work per second, or seconds.
   Estimate value() const;
   /// How fast, relative to an expected value in the probe's unit: 1 is as fast, 0.5 half as fast.
   Estimate speed(double expected) const;

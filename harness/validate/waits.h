@@ -15,7 +15,7 @@ struct Waits {
   double delay = 0;
 
   static Waits now();
-  /// Those of the calling thread alone.
+  /// Waits of the calling thread alone.
   static Waits of_thread();
 };
 

@@ -17,7 +17,7 @@ class Workbench {
   bool on_gpu() const { return target_.kind() == DeviceKind::cuda; }
   /// The first device, without peers.
   Rank& rank() { return one_->rank(0); }
-  /// The same with one kernel thread on the processor: what is short there is seldom disturbed,
+  /// First device with one kernel thread on the processor: what is short there is seldom disturbed,
   /// even where others keep the machine busy.
   Rank& core() { return core_ ? core_->rank(0) : rank(); }
   /// A rank of every device there is: one is right, and another may not be. The processor is one,

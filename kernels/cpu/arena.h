@@ -34,7 +34,7 @@ class Arena {
 
   /// What so many bytes occupy.
   static int64_t room_for(int64_t bytes);
-  /// Of blocks, and of holes that are not released.
+  /// Bytes of blocks, and of holes that are not released.
   int64_t backed_bytes() const { return backed_; }
   int64_t backed_hole_bytes() const { return backed_ - taken_; }
 

@@ -11,7 +11,7 @@ enum class Scratch : unsigned char { row, partial_sums, gemm, widened, attention
 /// kind again. They stay with the thread: small beside tensors, and not counted with them.
 void* scratch(Scratch kind, size_t bytes);
 
-/// Of the processor; 32 MiB where it does not say. Outputs that are larger are stored past it.
+/// Size of the processor's cache; 32 MiB where it does not say. Larger outputs are stored past it.
 int64_t last_level_cache_bytes();
 
 /// What last_level_cache_bytes() says from now on: for tests of how large outputs are stored.

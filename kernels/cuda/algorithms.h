@@ -41,7 +41,7 @@ class Algorithms {
 
 /// All that decides beside the product, in a line: the kind of GPU, the library, the driver.
 std::string identity_of(const Gpu& gpu);
-/// The same object for GPUs of the same kind, for as long as the process lives.
+/// Algorithms of GPUs of one kind, for as long as the process lives.
 Algorithms& algorithms_of(const Gpu& gpu);
 
 }  // namespace frugal::kernels::cuda

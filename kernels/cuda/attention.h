@@ -9,7 +9,7 @@
 
 namespace frugal::kernels::cuda {
 
-/// Of cuDNN, as it was loaded: "9.1.0"; empty in a build without it.
+/// Version of cuDNN, as it was loaded: "9.1.0"; empty in a build without it.
 std::string cudnn_version();
 
 /// What this one asks of a GPU.

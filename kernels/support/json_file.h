@@ -68,7 +68,7 @@ class JsonObject {
   std::string file_, path_;
 };
 
-/// Those of `names` nearest to `name` by edit distance, at most three, nearest first: for "did you
+/// Names nearest to `name` by edit distance, at most three, nearest first: for "did you
 /// mean". Names that have little in common with it are left out.
 std::vector<std::string> nearest(std::string_view name, const std::vector<std::string>& names);
 

@@ -32,7 +32,7 @@ inline void widen(std::vector<double>& values) {
   for (double& x : values) x *= 3;
 }
 
-/// Of the logits, in rows that follow each other.
+/// Cap of the logits, in all rows that have one.
 inline constexpr float logit_cap = 6;
 
 /// An index that is neither aligned with the generator's groups nor contiguous, and where the high

@@ -38,7 +38,7 @@ class CostModel {
         return {found->second.seconds(work_of(operation))};
     return std::visit([this](const auto& op) { return kernels_of(op); }, operation);
   }
-  /// Of all of them.
+  /// Seconds of all kernels of an operation.
   double duration(const Operation& operation) const;
 
   /// Ranks of a collective: `size` of them, of which `per_node` share a node.
@@ -47,7 +47,7 @@ class CostModel {
     int per_node = 1;
     int nodes() const { return (size + per_node - 1) / per_node; }
   };
-  /// As many to a node as fit.
+  /// Group of `size` ranks, as many to a node as fit.
   Group group(int size) const;
 
   /// `bytes` are the whole buffer's: what one rank holds before a reduce-scatter or all-to-all, or
@@ -105,7 +105,7 @@ class CostModel {
   Kernels kernels_of(const Transfer& transfer) const;
 
   double memory_bound(double bytes) const { return kernel_latency_ + bytes * seconds_per_byte_; }
-  /// Of softmax and its dropout.
+  /// Seconds of softmax and its dropout.
   double attention_bound(double bytes) const {
     return kernel_latency_ + bytes * attention_seconds_per_byte_;
   }
@@ -118,7 +118,7 @@ class CostModel {
   Gemm alone(const Gemm& gemm) const;
   /// Whole waves of tiles, whose results take `result` bytes per element to the L2 cache.
   double waves(const Gemm& gemm, double result) const;
-  /// Of so many products on the tiles of visible scores.
+  /// Seconds of so many products on the tiles of visible scores.
   double attention_arithmetic(const FusedAttention& attention, int products) const;
   /// (n − 1) / n: the part of a buffer that crosses each link of a ring.
   static double share(const Group& group) { return (group.size - 1.0) / group.size; }

@@ -112,7 +112,7 @@ Machine find_machine(const std::string& name_or_path, const std::map<std::string
 struct MachineFile {
   std::string text, name;
 };
-/// As find_machine() finds it, for what else it says ("fit": harness/calibrate/fit.h).
+/// File that find_machine() finds, for what else it says ("fit": harness/calibrate/fit.h).
 MachineFile find_machine_file(const std::string& name_or_path);
 
 /// Names that find_machine() knows.

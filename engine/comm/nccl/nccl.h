@@ -13,7 +13,7 @@ namespace frugal::engine {
 /// Why this build cannot run several ranks on GPUs; empty where it has NCCL.
 std::string why_no_nccl();
 
-/// Of NCCL, as it was loaded: "2.27.3"; empty in a build without it.
+/// Version of NCCL, as it was loaded: "2.27.3"; empty in a build without it.
 std::string nccl_version();
 
 /// To whom the ranks of a group send messages, from the first to the last or back.
@@ -57,7 +57,7 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
                                        double deadline = LocalGroup::default_deadline,
                                        Stream stream = Stream::communication,
                                        MessagesTo messages = MessagesTo::nobody);
-/// The same with a stream for each rank.
+/// Makes a group with a stream for each rank.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
                                        const std::vector<Stream>& streams, MessagesTo messages);
 

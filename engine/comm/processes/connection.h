@@ -50,7 +50,7 @@ class Connection {
   bool open() const { return socket_.open(); }
   bool wants_to_write() const { return !out_.empty(); }
   void send(const Message& message);
-  /// As much as the network takes now.
+  /// Sends as much as the network takes now.
   void flush();
   /// What has come. Closes where the other side has closed, or cannot be reached.
   std::vector<Message> receive();

@@ -15,7 +15,7 @@ namespace frugal::engine {
 /// Why this build cannot run ranks as processes of MPI's; empty where it can.
 std::string why_no_mpi();
 
-/// Of MPI, as it was loaded: "Open MPI v4.1.4"; empty in a build without it.
+/// Version of MPI, as it was loaded: "Open MPI v4.1.4"; empty in a build without it.
 std::string mpi_version();
 
 /// This process as one of those that a launcher has started: MPI is there from its construction to

@@ -58,7 +58,7 @@ class World {
 
   /// What each process has, in the order of ranks. All call it, in the same order.
   std::vector<std::string> exchange(const std::string& mine) { return values(mine, true); }
-  /// The same for rank 0 alone; the others get nothing, and do not wait.
+  /// Gathers for rank 0 alone; the others get nothing, and do not wait.
   std::vector<std::string> gather(const std::string& mine) { return values(mine, false); }
   /// `go_on` lets go on what this process has under way with others, and says whether there still
   /// is something. It is called while the process waits in exchange(), and by go_on().

@@ -33,7 +33,7 @@ class AttentionCore {
     }
   };
 
-  /// As the run's configuration asks.
+  /// Makes the core that the run's configuration asks for.
   static std::unique_ptr<const AttentionCore> make(const RunConfig& config, int layer);
 
   /// `views`: how heads lie in the tensors that it is given.

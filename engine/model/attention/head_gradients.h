@@ -12,7 +12,7 @@ class HeadGradients {
   /// `qkv` is what they are the gradients of.
   HeadGradients(const Pass& pass, const HeadViews& views, const View& qkv);
 
-  /// As HeadViews has them of qkv.
+  /// Gradients of what HeadViews has of qkv.
   View queries();
   View query(int64_t head);
   View keys();
@@ -22,7 +22,7 @@ class HeadGradients {
 
  private:
   bool together() const { return !all_.empty(); }
-  /// As qkv is.
+  /// Makes one tensor for all, laid out as qkv is.
   Tensor in_one() const;
   /// [s, b, groups · heads · d]
   const Tensor& taken(Tensor& part, int64_t heads);

@@ -33,7 +33,7 @@ class RingCore final : public FusedCore {
     int64_t first_query = 0, keys = 0;
     bool any() const { return keys > 0; }
   };
-  /// Of the part that is there after so many steps.
+  /// Queries and keys of the part that is there after so many steps.
   static Seen seen(const Rank& rank, int step);
 
   Tensor forward(const Pass& pass, Saved& saved) const override;
@@ -50,7 +50,7 @@ class RingCore final : public FusedCore {
   /// see.
   FusedAttention operation(const Pass& pass, int step, int64_t keys, const View& qkv,
                            const View& block, const View& context, const View& log_sum_exp) const;
-  /// Of the first step: context [s/r, b, groups · G · d] in accumulation type.
+  /// Makes the first step's context [s/r, b, groups · G · d] in accumulation type.
   Tensor begin(const Pass& pass, const View& qkv, const View& log_sum_exp) const;
   /// Adds what is seen of a later step's block.
   void add(const Pass& pass, int step, const Seen& seen, const View& qkv, const View& block,

@@ -16,7 +16,7 @@ class SeparateCore final : public AttentionCore {
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  private:
-  /// Of [b · groups · G, s, s], the matrices of head i of each group.
+  /// Matrices of head i of each group, of [b · groups · G, s, s].
   View of_head(const View& all, int64_t i) const;
   /// The gradients of queries, keys and values, of a program that has them as tensors of their own.
   Tensor joined(const Pass& pass, const Tensor& parts) const;

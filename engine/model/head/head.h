@@ -15,7 +15,7 @@ class OutputHead {
 
   explicit OutputHead(Rank& rank) : norm_(rank, "final_norm") {}
 
-  /// As output_layer::forward(), from before the norm.
+  /// Computes what output_layer::forward() does, from before the norm.
   Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const Tensor& labels,
                  std::optional<float> scale, Saved& saved) const {
     return output_layer::forward(pass, table, norm_.forward(pass, x, saved.norm), labels, scale,

@@ -19,11 +19,11 @@ class HeadDivision {
   /// The heads of one rank.
   HeadViews own() const { return {queries_ / groups_of_rank_, d_}; }
   int64_t ranks() const { return ranks_; }
-  /// Of queries, keys and values together, that a rank has; and of all.
+  /// Columns of queries, keys and values together, a rank's and all ranks'.
   int64_t columns() const { return (queries_ + 2 * groups_of_rank_) * d_; }
   int64_t all_columns() const { return (queries_ * ranks_ + 2 * groups_) * d_; }
 
-  /// The same elements in a tensor of all heads, and in one that is divided.
+  /// Views of the same elements in a tensor of all heads, and in one that is divided.
   struct Pair {
     View all, divided;
   };

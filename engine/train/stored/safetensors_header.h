@@ -13,7 +13,7 @@ namespace frugal::engine::safetensors {
 
 /// What an element is stored as: F32, F64, I32, BF16 (the upper half of a float32), F16 (IEEE).
 enum class Stored : uint8_t { f32, f64, i32, bf16, f16 };
-/// As the format has it: "BF16".
+/// Name in the format: "BF16".
 std::string_view name_of(Stored stored);
 int64_t size_of(Stored stored);
 

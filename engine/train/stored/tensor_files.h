@@ -19,13 +19,13 @@ class TensorFiles {
   /// it, and for a tensor that is not in its file.
   explicit TensorFiles(const std::string& path);
 
-  /// Of the file or index, for messages.
+  /// Path of the file or index, for messages.
   const std::string& path() const { return path_; }
   /// In order of their names.
   std::vector<std::string> names() const;
   /// What a tensor is; nullptr where there is none of this name.
   const safetensors::Entry* find(const std::string& name) const;
-  /// As safetensors::Reader::read().
+  /// Reads as safetensors::Reader::read() does.
   void read(const std::string& name, int64_t first, std::span<double> values);
   /// The safetensors files.
   std::vector<std::string> paths() const;

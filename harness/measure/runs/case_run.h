@@ -30,7 +30,7 @@ class CaseRun {
   virtual bool holds_memory() const { return false; }
 };
 
-/// Of a case on a target; both, and the peaks of its target, must outlive it.
+/// Run of a case on a target; both, and the peaks of its target, must outlive it.
 std::unique_ptr<CaseRun> run_of_case(const Case& c, const Target& target, PeakRates& peaks,
                                      StepDone done);
 

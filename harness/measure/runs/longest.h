@@ -28,7 +28,7 @@ struct StepOf {
 
   /// Lengths are multiples of it: what the ranks share of a sequence is whole.
   int64_t granularity() const;
-  /// Of a sequence of so many tokens.
+  /// Configuration with a sequence of so many tokens.
   RunConfig with(int64_t tokens) const;
 };
 

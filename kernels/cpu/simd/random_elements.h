@@ -78,7 +78,7 @@ void random_run(const RandomStream& stream, uint64_t at, int64_t count, T* to, c
   }
 }
 
-/// The same for local elements [first, first + count).
+/// Elements of the serial run that are the local ones [first, first + count).
 template <int per_group, class T, class F>
 void random_elements(const RandomStream& stream, const GlobalIndex& index, int64_t first,
                      int64_t count, T* to, const F& make) {
