@@ -64,6 +64,15 @@ std::unique_ptr<Group> of_stages(Device& device, const Machine& machine, GroupUs
                                          CostModel::Group{size, size}, place, stream_of(use));
 }
 
+/// Upper bound of NCCL's kernels: as many blocks as a communicator has here (docs/cuda.md), and
+/// three bytes of memory for each on a link. A ring reads what it was sent and its own, and writes
+/// what it is sent.
+CollectiveLoad load_of(const Machine& machine) {
+  constexpr int blocks = 16, bytes_per_byte = 3;
+  const double fraction = std::max(machine.link_fraction, machine.gather_fraction);
+  return {blocks, bytes_per_byte * machine.link_bandwidth * fraction};
+}
+
 void check_stage(const RunConfig& config, std::optional<int> stage) {
   const int stages = config.pipeline_parallel;
   if (stages > 1 && !stage)
@@ -135,7 +144,10 @@ std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int thre
 
 std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine,
                                                 std::optional<int> stage) {
-  return make_lone_cluster(config, make_cuda_device(), machine, stage);
+  const bool loads = collectives_load();  // refuses what it does not know, first
+  std::unique_ptr<Device> device = make_cuda_device();
+  if (loads) load_by_collectives(*device, load_of(machine));
+  return make_lone_cluster(config, std::move(device), machine, stage);
 }
 
 std::unique_ptr<Cluster> make_lone_virtual_cluster(const RunConfig& config, const Machine& machine,

@@ -69,6 +69,16 @@ std::unique_ptr<Target> make_real(const TargetOptions& options) {
   return std::make_unique<LoneRank<Place>>(options);
 }
 
+/// One rank of a virtual machine: as a real one would run, on the same links.
+std::unique_ptr<Target> make_lone_virtual(const TargetOptions& options) {
+  auto lone = std::make_unique<LoneRank<VirtualTarget>>(options);
+  if (hash_of_values(*lone->links()) == lone->machine_hash()) return lone;
+  throw InputError(
+      fmt::format("--lone-rank is \"{}\", and --on is {}, whose links are its own; give "
+                  "--lone-rank {}, or use --on cpu or cuda",
+                  options.lone_rank, lone->on(), lone->machine()->name));
+}
+
 }  // namespace
 
 DeviceKind device_kind(std::string_view on) {
@@ -103,7 +113,8 @@ std::unique_ptr<Target> make_target(const TargetOptions& options) {
   }
   if (kind == DeviceKind::cpu) return make_real<CpuTarget>(options);
   if (kind == DeviceKind::cuda) return make_real<CudaTarget>(options);
-  return std::make_unique<VirtualTarget>(options);
+  if (options.lone_rank.empty()) return std::make_unique<VirtualTarget>(options);
+  return make_lone_virtual(options);
 }
 
 std::string_view name_of(RanksAs ranks) {
@@ -154,6 +165,9 @@ std::string command_prefix(const std::map<std::string, std::string>& options) {
   if (options.contains(float32_products)) prefix += "FRUGAL_TF32=1 ";
   if (const auto wanted = options.find(instructions); wanted != options.end())
     prefix += fmt::format("FRUGAL_SIMD={} ", wanted->second);
+  if (const auto load = options.find(collective_load);
+      load != options.end() && load->second == collective_load_all)
+    prefix += "FRUGAL_COLLECTIVE_LOAD=all ";
   if (options.contains(synchronous)) prefix += "FRUGAL_CUDA_SYNCHRONOUS=1 ";
   return prefix;
 }

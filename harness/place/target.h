@@ -33,7 +33,8 @@ struct TargetOptions {
   /// A machine or a file: on a virtual target the machine itself, on a real one its data sheet.
   std::string hardware = {};
   /// A machine or a file, to whose links collectives are charged where one rank runs without its
-  /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there.
+  /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there. Of a virtual
+  /// machine its own.
   std::string lone_rank = {};
   Pinning pinning = Pinning::none;  ///< of the cpu's and GPUs' ranks; none elsewhere
   /// Processes where a launcher has started several, threads otherwise.
@@ -52,7 +53,7 @@ std::string machine_named(const TargetOptions& options);
 
 /// Where a run takes place. Each place is a class in a file of its own: the processor
 /// (cpu_target.h), GPUs (cuda_target.h), a machine that is described (virtual_target.h), one rank
-/// of many on one of the first two (lone_rank.h), and their ranks as processes (process_target.h).
+/// of many on one of these (lone_rank.h), and their ranks as processes (process_target.h).
 class Target {
  public:
   Target(const Target&) = delete;
@@ -85,8 +86,7 @@ class Target {
   virtual std::string why_no_machine() const { return ""; }
   /// hash_of_values() of the machine or data sheet; empty where there is neither.
   std::string machine_hash() const;
-  /// The machine that collectives are charged to; null where they really take place, and on a
-  /// virtual machine, which is itself charged.
+  /// The machine that collectives of a lone rank are charged to; null where all ranks are there.
   virtual const Machine* links() const { return nullptr; }
   std::optional<ModelledCommunication> modelled() const;
   /// Whether losses and gradients mean something: all ranks are there, and compute.

@@ -1,11 +1,8 @@
 #include "harness/place/virtual_target.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "harness/place/machine_label.h"
-#include "kernels/support/error.h"
 
 namespace frugal::harness {
 namespace {
@@ -23,13 +20,7 @@ VirtualTarget::VirtualTarget(const TargetOptions& options)
     : VirtualTarget(options, described_machine(options)) {}
 
 VirtualTarget::VirtualTarget(const TargetOptions& options, const Machine& machine)
-    : Target("virtual:" + label_of(machine), machine, options.deadline) {
-  if (options.lone_rank.empty()) return;
-  throw InputError(
-      fmt::format("--lone-rank is \"{}\", and --on is {}, whose communication is modelled "
-                  "anyway; leave --lone-rank out, or use --on cpu or cuda",
-                  options.lone_rank, on()));
-}
+    : Target("virtual:" + label_of(machine), machine, options.deadline) {}
 
 std::string VirtualTarget::device() const { return in_words(*machine()); }
 

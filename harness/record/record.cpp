@@ -83,18 +83,25 @@ std::string fingerprint_of(const Record& record) {
 
 std::string Setting::where() const {
   const std::string as = program.empty() ? on : fmt::format("{} as {}", on, program);
-  return links.empty() ? as : fmt::format("{}, lone rank on {}", as, links);
+  return links.empty() ? as
+                       : fmt::format("{}, lone rank on {}{}", as, links, loaded ? ", loaded" : "");
 }
 
 Setting setting_of(const Record& record) {
   Setting setting{record.source, record.on, record.scale};
   if (record.modelled) setting.links = record.modelled->machine;
   setting.program = record.config.program.name;
+  if (const auto load = record.options.find(collective_load); load != record.options.end())
+    setting.loaded = load->second == collective_load_all;
   if (const auto found = record.options.find("threads"); found != record.options.end()) {
     const std::string& text = found->second;
     std::from_chars(text.data(), text.data() + text.size(), setting.threads);
   }
   return setting;
+}
+
+std::string_view source_of(const Record& record, const LoneStages::Part& part) {
+  return part.metric == metric::computation_time ? name_of(record.source) : part.source;
 }
 
 namespace {

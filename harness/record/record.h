@@ -130,7 +130,7 @@ struct LoneStages {
   /// Stages that ran, from 0; the others have the same parts of the model as one of them.
   std::vector<int> stages;
 
-  /// Source of each part of a step's time.
+  /// A part of a step's time, and its source where the device is real.
   struct Part {
     const char* metric;
     const char* source;
@@ -139,6 +139,10 @@ struct LoneStages {
                                                  {metric::communication_time, "modelled"},
                                                  {metric::bubble_time, "walked"}}};
 };
+
+/// Record::options of a lone rank on GPUs, and its value where what stands for a collective takes
+/// multiprocessors and bandwidth as one would at most.
+inline constexpr const char *collective_load = "collective_load", *collective_load_all = "all";
 
 /// Where a record's `device` says that the other ranks were absent.
 inline constexpr const char* one_rank_of = "; one rank of ";
@@ -231,15 +235,18 @@ struct Setting {
   int threads = 0;           ///< of the processor; 0 where the result does not depend on them
   std::string links = {};    ///< ModelledCommunication::machine; empty where communication is real
   std::string program = {};  ///< whose behaviour the runs had; empty: none but frugal's own
+  bool loaded = false;       ///< whether lone ranks' collectives took all that they could
   bool operator==(const Setting&) const = default;
 
-  /// What tables call it: "cuda", "cuda, lone rank on h200-hgx", "virtual:a100-selene as
-  /// megatron-lm-2022". So numbers with modelled communication, or of another program, never stand
-  /// in a column with others.
+  /// What tables call it: "cuda", "cuda, lone rank on h200-hgx", "cuda, lone rank on h200-hgx,
+  /// loaded", "virtual:a100-selene as megatron-lm-2022". So numbers with modelled communication, or
+  /// of another program, never stand in a column with others.
   std::string where() const;
 };
 
 Setting setting_of(const Record& record);
+/// Source of a part of the record's steps: on a virtual machine, computation is virtual.
+std::string_view source_of(const Record& record, const LoneStages::Part& part);
 
 /// The records that cells and claims are made from.
 class Records {

@@ -80,8 +80,8 @@ json to_json(const Memory& memory) {
 
 /// Null for a virtual machine, which models everything.
 json communication(const Record& record) {
-  if (record.source == Source::simulated) return nullptr;
-  if (!record.modelled) return {{"kind", "real"}};
+  if (!record.modelled)
+    return record.source == Source::simulated ? json(nullptr) : json{{"kind", "real"}};
   return {{"kind", "modelled"},
           {"machine", record.modelled->machine},
           {"machine_hash", record.modelled->hash},
@@ -249,10 +249,11 @@ void results_from_json(const JsonObject& object, Record& record) {
     record.held_out.emplace_back(point.integer("step", 0), point.number("loss", 0));
 }
 
-json to_json(const LoneStages& lone) {
+json lone_stages(const Record& record) {
   json parts = json::object();
-  for (const LoneStages::Part& part : LoneStages::parts) parts[part.metric] = part.source;
-  return {{"stages", lone.stages}, {"parts", parts}};
+  for (const LoneStages::Part& part : LoneStages::parts)
+    if (record.metrics.contains(part.metric)) parts[part.metric] = source_of(record, part);
+  return {{"stages", record.lone_stages->stages}, {"parts", parts}};
 }
 
 }  // namespace
@@ -296,7 +297,7 @@ json to_json(const Record& record) {
   // Evidence without it stays byte for byte what it was.
   if (record.needed) all["needed"] = to_json(*record.needed);
   if (record.order_seed) all["order_seed"] = *record.order_seed;
-  if (record.lone_stages) all["lone_stages"] = to_json(*record.lone_stages);
+  if (record.lone_stages) all["lone_stages"] = lone_stages(record);
   if (record.gpu_load) all["gpu_load"] = to_json(*record.gpu_load);
   if (!record.files.empty()) all["files"] = record.files;
   return all;

@@ -178,13 +178,13 @@ std::string step_time_of(const Record& record) {
   return times.size() > 1 ? fmt::format("{}, {} steps", text, times.size()) : text;
 }
 
-/// Source of a part of a step that was put together; null of anything else.
-const char* source_of_part(const Record& record, const std::string& metric) {
-  if (!record.lone_stages) return nullptr;
+/// Source of a part of a step that was put together; empty of anything else.
+std::string_view source_of_part(const Record& record, const std::string& metric) {
+  if (!record.lone_stages) return "";
   const auto& parts = LoneStages::parts;
   const auto part =
       std::ranges::find_if(parts, [&](const LoneStages::Part& p) { return metric == p.metric; });
-  return part == parts.end() ? nullptr : part->source;
+  return part == parts.end() ? "" : source_of(record, *part);
 }
 
 std::string with_commas(int64_t number) {
@@ -228,7 +228,8 @@ Table measurement_table(const Record& record) {
   for (const auto& [option, what] : {std::pair{"schedule_file", "schedule, of a file"},
                                      {"float32_products", "products of float32"},
                                      {"simd", "instructions, by FRUGAL_SIMD"},
-                                     {"cuda_synchronous", "every operation waited for"}})
+                                     {"cuda_synchronous", "every operation waited for"},
+                                     {collective_load, "what stands for collectives takes"}})
     if (const auto found = record.options.find(option); found != record.options.end())
       lines.add(what, found->second);
   if (record.source == Source::simulated && record.config.attention == AttentionKind::fused)
@@ -244,7 +245,8 @@ Table measurement_table(const Record& record) {
   for (const auto& [name, metric] : record.metrics) {
     const Estimate estimate = median_estimate(metric.samples);
     std::string unit = metric.unit;
-    if (const char* source = source_of_part(record, name)) unit += fmt::format(", {}", source);
+    if (const auto source = source_of_part(record, name); !source.empty())
+      unit += fmt::format(", {}", source);
     if (const auto& interval = estimate.interval) unit += " " + format_interval(*interval);
     if (estimate.samples > 1) unit += fmt::format(", median of {}", estimate.samples);
     lines.add(name, format_number(estimate.value), unit);

@@ -14,8 +14,9 @@ std::vector<Field> place_fields() {
           .with_file(Field::File::perhaps));
   Field lone = field({"lone_rank", "--lone-rank",
                       "Run one rank of those that share layers or sequences, and let collectives "
-                      "take the time that they would take on the links of this machine; on cpu or "
-                      "cuda. Of a pipeline, one rank of each distinct stage, one after the other, "
+                      "take the time that they would take on the links of this machine, or on "
+                      "virtual:MACHINE on its own. Of a pipeline, one rank of each distinct stage, "
+                      "one after the other, "
                       "whose times the schedule puts together"},
                      &T::lone_rank, any_text("NAME|FILE"))
                    .with_file(Field::File::perhaps);

@@ -105,6 +105,7 @@ CudaDevice::~CudaDevice() {
   cudaDeviceSynchronize();
   attention_.reset();
   blas_.reset();
+  if (loaded_.data != nullptr) memory_.deallocate(loaded_.data, loaded_.bytes());
   for (auto& scratch : scratch_) scratch.reset();
   for (const auto& ring : events_)
     for (const cudaEvent_t event : ring) cudaEventDestroy(event);
@@ -220,7 +221,19 @@ double CudaDevice::seconds_on(Stream stream, const std::function<void()>& issue)
 void CudaDevice::occupy(Stream stream, double seconds, std::string_view name) {
   make_current();
   last_ = name;
-  cuda::occupy(streams_[static_cast<size_t>(stream)], seconds);
+  const auto i = static_cast<size_t>(stream);
+  if (load_.blocks == 0) return cuda::occupy(streams_[i], seconds);
+  cuda::occupy(
+      {.stream = streams_[i], .multiprocessors = multiprocessors_, .shared_memory = shared_memory_},
+      seconds, load_, loaded_);
+}
+
+void CudaDevice::load_by_collectives(const CollectiveLoad& load) {
+  constexpr int64_t elements = int64_t{32} << 20;  // more than any GPU's cache
+  make_current();
+  if (loaded_.data == nullptr && load.blocks > 0)
+    loaded_ = {memory_.allocate(elements * size_of(DType::f32)), DType::f32, {elements}};
+  load_ = load;
 }
 
 Event CudaDevice::record(Stream stream) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/gpus.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/timed_events.h"
@@ -41,6 +42,8 @@ class CudaDevice final : public Device {
   void time_operations(OnOperation seen) override;
   double seconds_on(Stream stream, const std::function<void()>& issue) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
+  /// Makes occupy() take this (kernels/cuda/gpus.h).
+  void load_by_collectives(const CollectiveLoad& load);
 
   Event record(Stream stream) override;
   void wait(Stream stream, const Event& event) override;
@@ -90,6 +93,8 @@ class CudaDevice final : public Device {
   std::array<std::vector<cudaEvent_t>, stream_count> events_;  // rings: see record()
   std::array<size_t, stream_count> next_event_{};
   TimedEvents timed_;
+  CollectiveLoad load_;
+  View loaded_;  // what it reads and writes
   std::vector<std::pair<const void*, std::function<void()>>> watches_;
   const std::function<void()> look_ = [this] { watch(); };
   // Marks lie on the compute stream, a quarter of what may be ahead apart: see stay_near().

@@ -121,6 +121,20 @@ void copy_on_gpu(Device& device, const View& to, const View& from) {
               "cudaMemcpyAsync");
 }
 
+bool collectives_load() {
+  const char* const wanted = std::getenv("FRUGAL_COLLECTIVE_LOAD");
+  const std::string_view text = wanted == nullptr ? "none" : wanted;
+  if (text != "all" && text != "none")
+    throw InputError(fmt::format("FRUGAL_COLLECTIVE_LOAD is \"{}\"; it must be all or none", text));
+  return text == "all";
+}
+
+void load_by_collectives(Device& device, const CollectiveLoad& load) {
+  auto* const gpu = dynamic_cast<cuda::CudaDevice*>(&device);
+  if (gpu == nullptr) throw std::logic_error("a collective's load is a GPU's");
+  gpu->load_by_collectives(load);
+}
+
 void load_kernels_at_first() { ::setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
 std::unique_ptr<Device> make_cuda_device(int index, int most_ahead) {

@@ -79,6 +79,18 @@ void copy_on_gpu(Device& device, const View& to, const View& from);
 /// at most; 0: by any. Throws InputError, CudaError (a std::runtime_error).
 std::unique_ptr<Device> make_cuda_device(int index = 0, int most_ahead = 0);
 
+/// Load of a collective's kernels on those that run beside it.
+struct CollectiveLoad {
+  int blocks = 0;        ///< each has a multiprocessor for itself; 0: nothing is taken
+  double bandwidth = 0;  ///< bytes of the GPU's memory that all read and write in a second
+};
+/// Reads FRUGAL_COLLECTIVE_LOAD: true (`all`) where what stands for a collective takes all that one
+/// would, false (`none`, the default) where it takes nothing. Throws InputError for anything else.
+bool collectives_load();
+/// Makes occupy() of a CUDA device take this from now on, in 128 MiB that no ledger counts. Throws
+/// std::logic_error for another device, OutOfMemory.
+void load_by_collectives(Device& device, const CollectiveLoad& load);
+
 /// Has CUDA load all kernels at first, unless the user said otherwise (CUDA_MODULE_LOADING). What
 /// is loaded when it is first launched waits for the kernels that run, and one of NCCL's may wait
 /// for what the launch is to bring about. To be called before anything of CUDA's; what it takes of

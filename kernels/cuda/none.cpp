@@ -36,6 +36,10 @@ void copy_on_gpu(Device&, const View&, const View&) { throw InputError(reason); 
 
 void load_kernels_at_first() {}
 
+bool collectives_load() { return false; }
+
+void load_by_collectives(Device&, const CollectiveLoad&) { throw InputError(reason); }
+
 std::unique_ptr<Device> make_cuda_device(int, int) { throw InputError(reason); }
 
 }  // namespace frugal::kernels

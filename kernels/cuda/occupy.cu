@@ -14,7 +14,47 @@ __global__ void idle(uint64_t duration) {
   while (nanoseconds() - start < duration) __nanosleep(200);
 }
 
+using Word = float4;
+/// Loads of a thread in flight at a time, so that few blocks reach the bandwidth of links.
+constexpr int words_at_once = 4;
+
+/// Reads and writes the block's part of some memory, and rests where it is ahead of its rate, in
+/// words per nanosecond.
+__global__ void stream_through(Word* words, int64_t part, uint64_t duration, double rate) {
+  Word* const own = words + blockIdx.x * part;
+  const int64_t stride = blockDim.x;
+  const uint64_t start = nanoseconds();
+  double moved = 0;
+  for (int64_t i = threadIdx.x;;) {
+    const uint64_t passed = nanoseconds() - start;
+    if (passed >= duration) return;
+    if (moved > static_cast<double>(passed) * rate) {
+      __nanosleep(100);
+      continue;
+    }
+    Word some[words_at_once];
+    for (int k = 0; k < words_at_once; ++k) some[k] = own[i + k * stride];
+    for (int k = 0; k < words_at_once; ++k) {
+      some[k].x += 1;  // what is written as it was read need not be
+      own[i + k * stride] = some[k];
+    }
+    moved += 2.0 * words_at_once * static_cast<double>(stride);
+    i += words_at_once * stride;
+    if (i + (words_at_once - 1) * stride >= part) i = threadIdx.x;
+  }
+}
+
 }  // namespace
+
+void occupy(const Launch& on, double seconds, const CollectiveLoad& load, const View& memory) {
+  if (seconds <= 0) return;
+  constexpr int threads = 512;
+  const auto word = static_cast<int64_t>(sizeof(Word));
+  const double rate = load.bandwidth / load.blocks / static_cast<double>(word) * 1e-9;
+  launch_with_shared(on, stream_through, load.blocks, threads, on.shared_memory,
+                     static_cast<Word*>(memory.data), memory.bytes() / word / load.blocks,
+                     static_cast<uint64_t>(seconds * 1e9), rate);
+}
 
 void occupy(cudaStream_t stream, double seconds) {
   if (seconds <= 0) return;

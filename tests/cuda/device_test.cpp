@@ -1,4 +1,6 @@
 // The CUDA device itself: memory, streams, errors.
+#include "kernels/cpu/device.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -181,6 +183,20 @@ TEST_F(CudaDeviceTest, StreamsWaitForEachOther) {
   EXPECT_EQ(read(x)[12345], 2);
   EXPECT_GE(device_->now() - start, 0.02);
   device_->deallocate(x.data, x.bytes());
+}
+
+/// In memory of its own, as long as what takes nothing.
+TEST_F(CudaDeviceTest, WhatStandsForACollectiveTakesWhatItWould) {
+  const auto device = make_cuda_device();
+  const int64_t before = device->reserved();
+  load_by_collectives(*device, {.blocks = 2, .bandwidth = 1e9});
+  EXPECT_GE(device->reserved() - before, int64_t{128} << 20);
+  device->synchronize();
+  const double start = device->now();
+  device->occupy(Stream::communication, 0.02, "test");
+  device->synchronize();
+  EXPECT_GE(device->now() - start, 0.02);
+  EXPECT_THROW(load_by_collectives(*std::make_unique<CpuDevice>(1), {}), std::logic_error);
 }
 
 TEST_F(CudaDeviceTest, ComputesBesideWhatIsModelled) {

@@ -15,4 +15,14 @@ void occupy(cudaStream_t stream, double seconds) {
                  [=] { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); });
 }
 
+void occupy(const Launch& on, double seconds, const CollectiveLoad& load, const View& memory) {
+  if (seconds <= 0 || load.blocks == 0) return;
+  if (emulator::gpu().computes)
+    emulator::push(on.stream, [=] {
+      auto* const words = static_cast<float*>(memory.data);
+      for (int64_t i = 0; i < memory.bytes() / 4; i += 1024) words[i] = 1;
+    });
+  occupy(on.stream, seconds);
+}
+
 }  // namespace frugal::kernels::cuda

@@ -50,7 +50,8 @@ TEST(Record, SaysWhereThePartsOfAStepThatWasPutTogetherAreFrom) {
   Record record = lone_record();
   record.lone_stages = LoneStages{{0, 1, 7}};
   record.config.pipeline_parallel = 8;
-  record.add_sample(metric::bubble_time, "s", 0.5);
+  EXPECT_EQ(to_json(record)["lone_stages"]["parts"], json::object()) << "of memory alone";
+  for (const LoneStages::Part& part : LoneStages::parts) record.add_sample(part.metric, "s", 0.5);
   const json once = to_json(record);
   EXPECT_EQ(once["lone_stages"]["stages"], json({0, 1, 7}));
   EXPECT_EQ(once["lone_stages"]["parts"], json({{"computation_time", "measured"},
@@ -61,6 +62,21 @@ TEST(Record, SaysWhereThePartsOfAStepThatWasPutTogetherAreFrom) {
   EXPECT_THAT(table, ContainsRegex("stages that ran +0, 1, 7 +of 8"));
   EXPECT_THAT(table, ContainsRegex("bubble_time +0.5 +s, walked"));
   EXPECT_THAT(table, ContainsRegex("forward_time +0.2 +s[^\n]*median of 3\n")) << "no part";
+  record.source = Source::simulated;
+  const json simulated = to_json(record);
+  EXPECT_EQ(simulated["lone_stages"]["parts"]["computation_time"], "virtual");
+  EXPECT_EQ(simulated["lone_stages"]["parts"]["bubble_time"], "walked");
+  EXPECT_EQ(simulated["communication"], once["communication"]);
+  EXPECT_EQ(to_json(record_from_json(simulated, "test")), simulated);
+}
+
+TEST(Record, OfALoneRankSaysWhatItsCollectivesTook) {
+  Record record = lone_record();
+  EXPECT_EQ(setting_of(record).where(), "cuda, lone rank on m");
+  record.options[collective_load] = "none";
+  EXPECT_EQ(setting_of(record).where(), "cuda, lone rank on m");
+  record.options[collective_load] = "all";
+  EXPECT_EQ(setting_of(record).where(), "cuda, lone rank on m, loaded");
 }
 
 TEST(Record, OlderThanCommunicationReservedMemoryAndFindingsCanBeRead) {

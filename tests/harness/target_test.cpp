@@ -128,9 +128,13 @@ TEST(LoneRank, IsNamedWithTheMachineThatItsCollectivesAreChargedTo) {
   EXPECT_EQ(whole.device(parallel(2)), whole.device());
 }
 
-TEST(LoneRank, IsRefusedWhereAllIsModelled) {
+TEST(LoneRank, OfAVirtualMachineHasItsOwnLinks) {
   EXPECT_THAT([] { make_target(lone("virtual")); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("--lone-rank"), HasSubstr("--on cpu"))));
+              ThrowsMessage<InputError>(AllOf(HasSubstr("--lone-rank is \"h200-hgx\""),
+                                              HasSubstr("--lone-rank a100-selene"))));
+  const auto place = make_target(lone("virtual:h200-hgx"));
+  EXPECT_EQ(place->modelled()->hash, place->machine_hash());
+  EXPECT_EQ(place->cluster(parallel(2))->local_ranks(), 1);
   EXPECT_THROW(make_target({.on = "cpu", .lone_rank = "h300"}), InputError);
 }
 
@@ -141,6 +145,8 @@ TEST(LoneRank, RunsAStageWithoutItsNeighboursWhereThereAreLinks) {
   EXPECT_EQ(make_target(lone("cpu"))->cluster_of_stage(config, 1)->rank(0).stage(), 1);
   EXPECT_THROW((void)make_target(lone("cpu"))->cluster(config), InputError);
   EXPECT_THROW((void)make_target({.on = "cpu"})->cluster_of_stage(config, 1), std::logic_error);
+  config.offload = true;
+  EXPECT_THAT(make_target(lone("cpu"))->why_not(config), HasSubstr("offloaded"));
 }
 
 /// Threads share a processor; ranks that are absent would each have one like it.
