@@ -28,8 +28,9 @@ struct ModuleMemory {
 struct ModuleTime {
   Module module = Module::layer;
 };
-/// Bytes that each stage takes in a training step, however much the machine has; only on virtual
-/// ones.
+/// Bytes that each stage takes in a training step: on a virtual machine however much it has, on a
+/// real one within its limit. Of a lone rank within it, too, and of each distinct stage
+/// (engine/plan/lone_stage.h).
 struct StepMemory {};
 /// Tokens of the longest sequence of which a training step fits the machine, and its memory; only
 /// on virtual ones (harness/measure/runs/longest.h). The configuration's own length is not read.

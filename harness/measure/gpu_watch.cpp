@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "harness/measure/timing.h"
 #include "harness/peaks/utilization.h"
 
 namespace frugal::harness {

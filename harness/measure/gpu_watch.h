@@ -7,16 +7,12 @@
 #include <vector>
 
 #include "harness/measure/case.h"
+#include "harness/measure/timing.h"
 #include "harness/place/gpu_state.h"
 #include "harness/place/target.h"
 #include "harness/record/record.h"
 
 namespace frugal::harness {
-
-/// A time in which something ran: seconds of steady_seconds().
-struct TimeWindow {
-  double begin = 0, end = 0;
-};
 
 /// GPUs' states at some moments, one list for each.
 struct GpuMoments {

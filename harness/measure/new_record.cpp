@@ -25,7 +25,8 @@ std::map<std::string, std::string> options_of(const Case& c, const Target& targe
   }
   if (is_timed(c.workload) && target.threads())
     options["threads"] = std::to_string(*target.threads());
-  if (c.observes<workload::StepMemory>()) options["memory"] = counted_without_limit;
+  if (c.observes<workload::StepMemory>() && target.simulated() && target.links() == nullptr)
+    options["memory"] = counted_without_limit;
   if (const auto* longest = std::get_if<workload::LongestSequence>(&c.workload))
     options["optimizer"] = name_of(longest->optimizer.kind);
   if (const auto* training = std::get_if<Training>(&c.workload))

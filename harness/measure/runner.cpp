@@ -280,14 +280,12 @@ void Runner::observe(Running& r) {
           fmt::format("{}{}step {}", r.of->title, r.of->title.empty() ? "" : ": ", step), outcome);
     else
       progress_.working_on(fmt::format("{}, step {}", r.name(), step));
-    // The first step of a training warms the device, and is not timed.
-    if (r.windows.empty()) r.windows.push_back({steady_seconds(), 0});
-    r.windows.back().end = steady_seconds();
   };
   run_guarded(r.record, [&] {
     stop_if_interrupted();
     r.run = run_of_case(*r.of, *r.site->target, r.site->peaks, done);
     r.run->observe(r.record);
+    r.windows = r.run->timed();
   });
   add_needed(r.record, *r.of, *r.site->target);
 }

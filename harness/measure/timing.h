@@ -78,6 +78,10 @@ const std::vector<StoppingRule>& stopping_rules();
 
 /// Seconds on the machine's steady clock.
 double steady_seconds();
+/// A time in which something ran: seconds of steady_seconds().
+struct TimeWindow {
+  double begin = 0, end = 0;
+};
 
 /// Times cases in rounds, so that a slow moment of the machine falls on all of them, each round in
 /// an order of its own, so that none always follows the one that heats the machine most.

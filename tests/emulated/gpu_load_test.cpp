@@ -86,6 +86,23 @@ TEST_F(GpuLoadTest, SaysWhyItIsNotKnownOfBursts) {
   EXPECT_FALSE(r.options.count("turns"));
 }
 
+/// A training's looks are those of its steps, of every stage that ran. Without computing, a step
+/// takes less than a look.
+TEST_F(GpuLoadTest, IsInRecordsOfTrainingsAndOfLoneStages) {
+  Case c = on_gpu("a", Training{.train = {.optimizer = {}, .steps = 300}});
+  for (const int stages : {1, 2}) {
+    c.config.pipeline_parallel = c.config.microbatches = stages;
+    c.config.model.layers = 2;
+    c.lone_rank = stages > 1 ? "h200-hgx" : "";
+    const Records records = run({c}, {});
+    const Record& r = records.all().front();
+    ASSERT_EQ(r.status, Status::ok) << r.reason;
+    EXPECT_EQ(r.lone_stages.has_value(), stages > 1);
+    ASSERT_EQ(r.gpu_load.value().gpus.size(), 1U) << r.gpu_load->why_unknown;
+    EXPECT_GT(r.gpu_load->gpus[0].samples, 0);
+  }
+}
+
 TEST_F(GpuLoadTest, IsOfGpusAlone) {
   Case c = on_gpu("a", workload::ModuleMemory{});
   c.on = "cpu";

@@ -121,16 +121,18 @@ class TrainingCaseRun final : public CaseRun {
       : run_{training, c.config}, target_(target), peaks_(peaks), done_(std::move(done)) {}
 
   void observe(Record& record) override {
-    train(run_, target_, record, done_);
+    timed_ = train(run_, target_, record, done_);
     record.utilization =
         utilization(*record.flops, median(record.samples(metric::step_time)), peaks_, run_.config);
   }
+  std::vector<TimeWindow> timed() const override { return timed_; }
 
  private:
   const TrainingRun run_;
   const Target& target_;
   PeakRates& peaks_;
   const StepDone done_;
+  std::vector<TimeWindow> timed_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "harness/measure/case.h"
+#include "harness/measure/timing.h"
 #include "harness/peaks/utilization.h"
 #include "harness/record/record.h"
 
@@ -20,6 +21,8 @@ class CaseRun {
 
   /// Fills in all that is not timed in rounds. Throws what runs throw.
   virtual void observe(Record& record) = 0;
+  /// Windows of what observe() timed and kept; none where rounds are timed, or nothing is.
+  virtual std::vector<TimeWindow> timed() const { return {}; }
   /// One round; its samples are kept or not. Nothing where no rounds are timed.
   virtual void time(Record& /*record*/, bool /*keep*/) {}
   /// Gives the device back after the rounds.

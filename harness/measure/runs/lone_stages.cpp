@@ -22,21 +22,30 @@ int64_t steps_at_once(const TrainingRun& run) {
   return run.config.schedule.flushes ? 1 : run.train.steps;
 }
 
-/// Memory that it took.
-Memory train_stage(const TrainingRun& run, const Target& target, int stage, const OnStep& taken) {
+/// What a stage left behind.
+struct StageTrained {
+  Memory memory;
+  TimeWindow timed;
+};
+
+StageTrained train_stage(const TrainingRun& run, const Target& target, int stage,
+                         const OnStep& taken) {
   const RunConfig config = lone_stage_of(run.config);
   const auto cluster = target.cluster_of_stage(config, stage);
   LoneStage lone(*cluster, run.config, run.train);
-  if (run.train.steps == 1) lone.warm_up(training_batch(run, config, target, 0));
+  const bool warm = run.train.steps == 1;
+  if (warm && !target.simulated()) lone.warm_up(training_batch(run, config, target, 0));
+  TimedSteps timed(warm);
   for (int64_t step = 0; step < run.train.steps;) {
     stop_if_interrupted();
     std::vector<Batch> batches;
     for (int64_t i = 0; i < steps_at_once(run); ++i)
       batches.push_back(training_batch(run, config, target, step + i));
-    for (const StageSeconds& seconds : lone.run(batches))
-      taken(static_cast<size_t>(step++), seconds);
+    const std::vector<StageSeconds> results = lone.run(batches);
+    timed.took(results.size());
+    for (const StageSeconds& seconds : results) taken(static_cast<size_t>(step++), seconds);
   }
-  return memory_of(*cluster);
+  return {memory_of(*cluster), timed.window()};
 }
 
 /// Adds what another stage has taken: the fullest's comes first.
@@ -60,16 +69,17 @@ void add_samples(Record& record, const StepParts& parts) {
 
 }  // namespace
 
-void train_lone_stages(const TrainingRun& run, const Target& target, Record& record,
-                       const StepDone& done) {
+std::vector<TimeWindow> train_lone_stages(const TrainingRun& run, const Target& target,
+                                          Record& record, const StepDone& done) {
   record.lone_stages = LoneStages{distinct_stages(run.config)};
   const std::vector<int>& distinct = record.lone_stages->stages;
   StagesTogether together(run.config, run.train.optimizer, *target.links());
   std::vector<std::vector<StageSeconds>> steps(static_cast<size_t>(run.train.steps));
+  std::vector<TimeWindow> timed;
   double flops = 0;
   Memory memory;
   for (const int stage : distinct) {
-    const Memory taken =
+    const StageTrained trained =
         train_stage(run, target, stage, [&](size_t step, const StageSeconds& seconds) {
           std::vector<StageSeconds>& stages = steps[step];
           stages.push_back(seconds);
@@ -77,12 +87,33 @@ void train_lone_stages(const TrainingRun& run, const Target& target, Record& rec
           const StepParts parts = together.of(stages);
           flops = together.flops(stages);
           if (step > 0 || steps.size() == 1) add_samples(record, parts);
-          done(static_cast<int64_t>(step) + 1, fmt::format("{:.3g} s", parts.seconds()));
+          done(static_cast<int64_t>(step) + 1,
+               fmt::format("{:.3g} {}s", parts.seconds(), target.simulated() ? "virtual " : ""));
         });
-    add_stage(memory, taken);
+    add_stage(memory, trained.memory);
+    timed.push_back(trained.timed);
   }
   record.memory = memory;
   record.flops = flops_of(run.config, flops);
+  return timed;
+}
+
+void observe_lone_stages(const Target& target, Record& record) {
+  const RunConfig& run = record.config;
+  const RunConfig config = lone_stage_of(run);
+  const OptimizerOptions optimizer = default_optimizer(run);
+  record.lone_stages = LoneStages{distinct_stages(run)};
+  std::vector<StageSeconds> stages;
+  Memory memory;
+  for (const int stage : record.lone_stages->stages) {
+    stop_if_interrupted();
+    const auto cluster = target.cluster_of_stage(config, stage);
+    const StepTaken taken = take_step(*cluster, config, optimizer);
+    add_stage(memory, taken.memory);
+    stages.emplace_back().flops = taken.flops / config.ranks();  // which says it of all
+  }
+  record.memory = memory;
+  record.flops = flops_of(run, StagesTogether(run, optimizer, *target.links()).flops(stages));
 }
 
 }  // namespace frugal::harness

@@ -121,6 +121,11 @@ void add_times(std::vector<RankSamples>& ranks, const std::vector<RankTime>& tim
   }
 }
 
+/// Whether the held-out loss is wanted when so many steps were made.
+bool is_evaluated(const TrainingRun& run, int64_t step) {
+  return step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0);
+}
+
 }  // namespace
 
 Batch training_batch(const TrainingRun& run, const RunConfig& config, const Target& target,
@@ -172,7 +177,8 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
   }
 }
 
-void train(const TrainingRun& run, const Target& target, Record& record, const StepDone& done) {
+std::vector<TimeWindow> train(const TrainingRun& run, const Target& target, Record& record,
+                              const StepDone& done) {
   stop_if_interrupted();
   if (target.links() != nullptr && run.config.pipeline_parallel > 1)
     return train_lone_stages(run, target, record, done);
@@ -193,10 +199,12 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
   const bool warm = target.simulated() || run.train.steps - first == 1;
   if (warm) warm_up(trainer, run, target);
   const StopsAtSafePoints between_steps(checkpoints.has_value());
+  TimedSteps timed(warm);
   train_steps(
       trainer, run, target, done,
       [&](int64_t step, const std::vector<StepResult>& results) {
         if (step > first || warm) add_times(ranks, trainer.rank_times());
+        timed.took(results.size());
         for (const StepResult& result : results) {
           executed = result.flops;
           if (step > first || warm) record.add_sample(metric::step_time, "s", result.seconds);
@@ -206,8 +214,7 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
           if (std::isfinite(result.gradient_norm))
             record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
         }
-        if (run.text && target.computes() &&
-            (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
+        if (run.text && target.computes() && is_evaluated(run, step))
           record.held_out.emplace_back(step,
                                        trainer.evaluate(run.text->held_out_batch(
                                            run.text->held_out_microbatches(held_out_tokens))));
@@ -228,6 +235,7 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
   if (run.last_words > 0) tell_last_words(trainer, run, record);
   if (!run.save_tensors.empty()) save_tensors(trainer, run, target);
   if (!run.save_weights.empty()) save_weights(trainer, run);
+  return {timed.window()};
 }
 
 Flops flops_of(const RunConfig& config, double executed) {
@@ -296,9 +304,12 @@ StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOp
 }
 
 void observe_step_memory(const Target& target, Record& record) {
-  if (!target.simulated()) throw std::logic_error(target.on() + " has no memory without a limit");
   const RunConfig& config = record.config;
-  const auto cluster = target.cluster_with(config, std::numeric_limits<int64_t>::max());
+  if (target.links() != nullptr && config.pipeline_parallel > 1)
+    return observe_lone_stages(target, record);
+  const auto cluster = target.simulated()
+                           ? target.cluster_with(config, std::numeric_limits<int64_t>::max())
+                           : target.cluster(config);
   const StepTaken taken = take_step(*cluster, config, default_optimizer(config));
   record.memory = taken.memory;
   record.flops = flops_of(config, taken.flops);

@@ -31,8 +31,10 @@ void train_steps(
     const std::function<void(int64_t step)>& before = [](int64_t) { stop_if_interrupted(); });
 
 /// Trains, and fills in the record: losses, step times, memory, FLOPs, work. Leaves no ranks
-/// behind: what is measured afterwards has the device for itself.
-void train(const TrainingRun& run, const Target& target, Record& record, const StepDone& done);
+/// behind: what is measured afterwards has the device for itself. Returns when the steps that are
+/// timed ran.
+std::vector<TimeWindow> train(const TrainingRun& run, const Target& target, Record& record,
+                              const StepDone& done);
 
 /// Random tokens or the text's, of the microbatches that `config` has; without tokens on a virtual
 /// device, which would not read them.
@@ -56,8 +58,10 @@ StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOp
 /// FLOPs of a step that executed so many.
 Flops flops_of(const RunConfig& config, double executed);
 
-/// Bytes that each stage takes in take_step() on a virtual machine without its limit:
-/// Record::memory. No time is kept, because a machine that has less would need none.
+/// Bytes that each stage takes in take_step(): Record::memory. On a virtual machine without its
+/// limit, on a real one within it; of a lone rank within it and of each distinct stage, one after
+/// the other.
+/// No time is kept, because a machine that has less would need none.
 void observe_step_memory(const Target& target, Record& record);
 /// A record's option that says so.
 inline constexpr const char* counted_without_limit = "counted, without the machine's limit";
