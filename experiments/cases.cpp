@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "engine/plan/lone_stage.h"
 #include "kernels/support/error.h"
 
 namespace frugal::experiments {
@@ -30,7 +33,11 @@ Cases step_memory_cases(const std::string& machine, std::vector<Step> steps) {
 }
 
 const StageMemory& stage_of(const Record& record, size_t stage) {
-  return record.memory.value().stages.at(stage);
+  const std::vector<StageMemory>& stages = record.memory.value().stages;
+  if (!record.lone_stages) return stages.at(stage);
+  const std::vector<int>& ran = record.lone_stages->stages;
+  const auto like = std::ranges::find(ran, stage_like(record.config, static_cast<int>(stage)));
+  return stages.at(static_cast<size_t>(like - ran.begin()));
 }
 
 double bytes_of(const BytesPerKind& bytes, Kind kind) {

@@ -20,7 +20,8 @@ struct Step {
 /// aside: what does not fit is a number too. On other devices nothing is run.
 Cases step_memory_cases(const std::string& machine, std::vector<Step> steps);
 
-/// Readings of a step's record.
+/// Memory of a stage in a step's record; where stages ran alone, of the one that has the same parts
+/// of the model.
 const StageMemory& stage_of(const Record& record, size_t stage);
 double bytes_of(const BytesPerKind& bytes, Kind kind);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/korthikanti2022/steps.h"
+#include "experiments/on_gpus.h"
 
 namespace frugal::experiments::korthikanti2022 {
 namespace {
@@ -19,10 +20,11 @@ std::vector<Step> figure1_steps() {
 /// paper divides the model by all GPUs.
 double mean_state(const Record& record) {
   double sum = 0;
-  for (const StageMemory& stage : record.memory.value().stages)
+  const auto stages = static_cast<size_t>(record.config.pipeline_parallel);
+  for (size_t stage = 0; stage < stages; ++stage)
     for (const Kind kind : {Kind::parameter, Kind::gradient, Kind::optimizer})
-      sum += bytes_of(stage.peak_per_kind, kind);
-  return sum / static_cast<double>(record.memory->stages.size()) / gib;
+      sum += bytes_of(stage_of(record, stage).peak_per_kind, kind);
+  return sum / static_cast<double>(stages) / gib;
 }
 
 /// With the activations in the layers of the first stage (equations 5 and 6).
@@ -59,6 +61,14 @@ std::vector<DeclaredCell> figure1_cells(const Setting&) {
   return cells;
 }
 
+/// The paper's bars are computed: a GPU that has too little memory for one does not contradict it.
+void without_what_does_not_fit(Cell& cell, const DeclaredCell& /*declared*/, const Runs& /*runs*/) {
+  if (cell.status == Status::oom) beside_nothing(cell);
+}
+
+/// Whether the cell is of a machine that counts what does not fit, at full size.
+bool is_whole(const Cell& cell) { return cell.scale == 1 && cell.source == Source::simulated; }
+
 /// Section 6.1, of everything that is held.
 ClaimOfCells capacity(bool (*about)(const Cell&), Claim::Relation relation) {
   const bool fits = relation == Claim::Relation::at_most;
@@ -81,19 +91,23 @@ ClaimOfCells capacity(bool (*about)(const Cell&), Claim::Relation relation) {
 }  // namespace
 
 /// Figure 1: what a GPU holds, as the paper counts it, and what the stage that holds most takes in
-/// all.
+/// all. On a GPU, of the stages that ran: the first of those that have the same layers, which keeps
+/// most microbatches.
 const Artifact& figure1() {
   static const DeclaredArtifact artifact(
       {.paper = paper(),
        .name = "figure1",
-       .cases = step_memory_cases(papers_machine, figure1_steps()),
+       .cases = also_on_gpus(step_memory_cases(papers_machine, figure1_steps()), steps_on_gpus),
        .cells = figure1_cells,
+       .complete = without_what_does_not_fit,
+       .divided = true,
        .claims = {claims_of_cells(
            {{.id = "figure1/{row}/{column}", .statement = "{row}: {column}, {paper} GiB on a GPU"},
-            capacity([](const Cell& c) { return c.scale == 1 && c.column == most_baseline; },
+            capacity([](const Cell& c) { return is_whole(c) && c.column == most_baseline; },
                      Claim::Relation::at_least),
-            capacity([](const Cell& c) { return c.scale == 1 && c.column == most_present; },
-                     Claim::Relation::at_most)})}});
+            capacity([](const Cell& c) { return is_whole(c) && c.column == most_present; },
+                     Claim::Relation::at_most)})},
+       .expects_oom = true});
   return artifact;
 }
 

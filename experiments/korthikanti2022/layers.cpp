@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "experiments/on_gpus.h"
 #include "harness/measure/control.h"
 #include "harness/place/target.h"
 #include "kernels/support/error.h"
@@ -38,9 +39,7 @@ std::vector<Case> cases_of(const LayerPlan& plan, Selection selection) {
     for (const std::string& name : models)
       for (const Technique& technique : techniques) {
         Case& c = cases.emplace_back(layer_case(plan, name, technique, setting));
-        if (!cuda) continue;
-        c.lone_rank = selection.cuda->lone_rank(c.config);
-        if (c.skip.empty()) c.skip = selection.cuda->skip(c.config);
+        if (cuda) c = on_gpus(std::move(c), *selection.cuda);
       }
   }
   return cases;

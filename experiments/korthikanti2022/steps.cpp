@@ -59,23 +59,6 @@ Cases iteration_cases(std::vector<Iteration> iterations) {
   };
 }
 
-Cases iteration_and_lone_stage_cases(std::vector<Iteration> iterations) {
-  return [iterations = std::move(iterations)](const Selection& selection) {
-    std::vector<Case> cases = iteration_cases(iterations)(selection);
-    if (!selection.cuda || selection.scale.value_or(1) != 1) return cases;
-    for (const Iteration& iteration : iterations) {
-      Case& c =
-          cases.emplace_back(Case{.id = case_id(iteration),
-                                  .config = config_of(iteration),
-                                  .workload = Training{.train = {.optimizer = {}, .steps = 4}},
-                                  .on = "cuda"});
-      c.lone_rank = selection.cuda->lone_rank(c.config);
-      c.skip = selection.cuda->skip(c.config);
-    }
-    return cases;
-  };
-}
-
 double seconds(const Record& record) { return median(record.samples(metric::step_time)); }
 
 double mfu(const Record& record) {

@@ -23,10 +23,6 @@ std::string case_id(const Iteration& iteration);
 /// All microbatches of its global batch and the optimizer, on the paper's machine, virtually, at
 /// full size; nothing on other devices.
 Cases iteration_cases(std::vector<Iteration> iterations);
-/// The same, and on a GPU: there, where there are fewer than ranks, one rank of each distinct stage
-/// runs, one after the other (harness/measure/runs/lone_stages.h). Four steps, of which three are
-/// timed.
-Cases iteration_and_lone_stage_cases(std::vector<Iteration> iterations);
 
 /// Readings of an iteration's record.
 double seconds(const Record& record);

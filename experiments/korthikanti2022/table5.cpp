@@ -4,6 +4,7 @@
 
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/steps.h"
+#include "experiments/on_gpus.h"
 
 namespace frugal::experiments::korthikanti2022 {
 namespace {
@@ -64,32 +65,21 @@ double throughput_increase(const Record& before, const Record& after) {
   return 100 * (seconds(before) / seconds(after) - 1);
 }
 
-/// A part of the present work's time that was put together from stages.
-/// `name`: of a metric.
-template <const char* const* name>
-double part(const Record& record) {
-  return median(record.samples(*name));
-}
-
-/// Columns that say where the time of a GPU's own stages comes from. The paper has no such columns.
-void add_parts(std::vector<DeclaredCell>& cells, const std::string& row, const std::string& after) {
-  cells.push_back({row, "computation", "s", {after}, part<&metric::computation_time>});
-  cells.push_back({row, "communication", "s", {after}, part<&metric::communication_time>});
-  cells.push_back({row, "bubble", "s", {after}, part<&metric::bubble_time>});
-}
+Estimate step_time(const Record& record) { return median_of(record, metric::step_time); }
 
 std::vector<DeclaredCell> table5_cells(const Setting& setting) {
   std::vector<DeclaredCell> cells;
   for (const Model& model : models()) {
     const std::string& row = model.config.name;
     const std::string before = case_id(row, full), after = case_id(row, present);
-    cells.push_back({row, full_time, "s", {before}, seconds});
-    cells.push_back({row, present_time, "s", {after}, seconds});
+    cells.push_back({row, full_time, "s", {before}, step_time});
+    cells.push_back({row, present_time, "s", {after}, step_time});
     cells.push_back({row, increase, "%", {before, after}, throughput_increase});
-    if (setting.on == "cuda") {  // its peak is not that of the paper's GPUs
-      if (model.pipeline_parallel > 1) add_parts(cells, row, after);
-      continue;
-    }
+    // Of the present work's time. The paper has no such columns.
+    if (has_step_parts(setting, step_config(model, present)))
+      for (const StepPart& part : step_parts)
+        cells.push_back({row, part.name, "s", {after}, part.of});
+    if (setting.on == "cuda") continue;  // its peak is not that of the paper's GPUs
     cells.push_back({row, "MFU", "%", {after}, mfu});
     cells.push_back({row, "HFU", "%", {after}, hfu});
   }
@@ -116,10 +106,11 @@ const Artifact& table5() {
       {.paper = paper(),
        .name = table,
        .program = papers_program,
-       .cases = iteration_and_lone_stage_cases(table5_iterations()),
+       .cases = also_on_gpus(iteration_cases(table5_iterations()), steps_on_gpus),
        .cells = table5_cells,
        .formulas = table5_formulas,
        .complete = complete_table5,
+       .divided = true,
        .claims = {claims_of_cells(
            {{.id = "table5/{row}/{column}", .statement = "{row}: {column} is {paper} {unit}"}})},
        .narrower = narrower_table5});

@@ -70,8 +70,8 @@ Case without_larger(Case c) {
   return c;
 }
 
-double billions(const Record& record) {
-  return 1e-9 * static_cast<double>(korthikanti2022::parameters(record.config.model));
+Estimate billions(const Record& record) {
+  return {1e-9 * static_cast<double>(korthikanti2022::parameters(record.config.model))};
 }
 
 Declaration declared_figure9() {
@@ -82,8 +82,10 @@ Declaration declared_figure9() {
           {{.about = [](const Cell& c) { return c.column == "depth 64" && c.scale == 1; },
             .id = stated.id,
             .statement = stated.says}})});
-  // None at another scale: a smaller model has another largest number of layers.
-  figure.cases = [all = figure.cases](const Selection& selection) {
+  // None at another scale: a smaller model has another largest number of layers. None on GPUs: what
+  // fits is decided by the paper's memory, from which the tries begin.
+  figure.cases = [all = figure.cases](Selection selection) {
+    selection.cuda.reset();
     return selection.scale.value_or(1) == 1 ? all(selection) : std::vector<Case>{};
   };
   figure.of_program = without_larger;

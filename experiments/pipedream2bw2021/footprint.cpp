@@ -4,11 +4,11 @@
 namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
-double thousand_mib(const Record& record) {
+Estimate thousand_mib(const Record& record) {
   constexpr double unit = 1000.0 * (1 << 20);
-  return static_cast<double>(
-             record.memory.value().reserved.value_or(record.memory.value().peak_total)) /
-         unit;
+  return {static_cast<double>(
+              record.memory.value().reserved.value_or(record.memory.value().peak_total)) /
+          unit};
 }
 
 Declaration footprint(const std::string& name) {

@@ -65,8 +65,9 @@ Outcome fastest(const std::vector<Depth>& depths, const Number::Ended& ended) {
     begin = end;
     if (first == end) continue;
     if (first->record == nullptr) return {std::nullopt, first->status, first->reason};
-    if (throughput(*first->record) <= most) continue;
-    most = throughput(*first->record);
+    const double rate = throughput(*first->record).value;
+    if (rate <= most) continue;
+    most = rate;
     best = {Estimate{static_cast<double>(depth.stages)}, Status::ok, ""};
   }
   return best;

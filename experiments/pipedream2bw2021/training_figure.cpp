@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "experiments/cases.h"
+#include "experiments/on_gpus.h"
 
 namespace frugal::experiments::pipedream2bw2021 {
 namespace {
@@ -39,7 +39,7 @@ Case chain(const Point& point, Steps steps, int64_t scale) {
 
 /// Of the first try that fits; the reason says which did not.
 Outcome first_that_fits(const Point& point, const Number::Ended& ended,
-                        double (*value)(const Record&)) {
+                        Estimate (*value)(const Record&)) {
   Outcome outcome;
   std::string why = point.reason, beyond;  // the last that did not fit
   // The first are left out where a program could have none of them.
@@ -51,7 +51,7 @@ Outcome first_that_fits(const Point& point, const Number::Ended& ended,
     outcome.status = found.status;
     outcome.reason = found.reason;
     if (found.record != nullptr) {
-      outcome.estimate = Estimate{value(*found.record)};
+      outcome.estimate = value(*found.record);
       if (!beyond.empty())
         why = fmt::format("{}, {}: {} runs out of memory, this is {}", point.row, point.column,
                           beyond, point.tries[i].name);
@@ -63,10 +63,11 @@ Outcome first_that_fits(const Point& point, const Number::Ended& ended,
   return outcome;
 }
 
-DeclaredCell cell_of(const Point& point, const std::string& unit, double (*value)(const Record&)) {
+DeclaredCell cell_of(const Point& point, std::string row, const std::string& unit,
+                     Estimate (*value)(const Record&)) {
   std::vector<std::string> cases;
   for (const Try& one : point.tries) cases.push_back(case_id(point, one));
-  return {.row = point.row,
+  return {.row = std::move(row),
           .column = point.column,
           .unit = unit,
           .cases = std::move(cases),
@@ -76,8 +77,33 @@ DeclaredCell cell_of(const Point& point, const std::string& unit, double (*value
           .paper_row = point.paper_row};
 }
 
+std::vector<DeclaredCell> cells_of(const std::vector<Point>& points, const std::string& unit,
+                                   Steps steps, Estimate (*value)(const Record&),
+                                   const Setting& setting) {
+  std::vector<DeclaredCell> cells;
+  for (const Point& point : points) cells.push_back(cell_of(point, point.row, unit, value));
+  if (steps != Steps::times) return cells;
+  for (const Point& point : points)
+    if (has_step_parts(setting, point.tries.front().config))
+      for (const StepPart& part : step_parts)
+        cells.push_back(cell_of(point, fmt::format("{}, {}", point.row, part.name), "s", part.of));
+  return cells;
+}
+
+/// Claims about the paper's machine alone.
+Claims on_papers_machine(Claims claims) {
+  return [claims = std::move(claims)](const Results& results) {
+    Results there = results;
+    std::erase_if(there.settings, [](const Results::InSetting& in) {
+      return in.runs.setting().source == Source::measured;
+    });
+    return claims(there);
+  };
+}
+
 /// The machine in words, of the try that fits.
 void complete_point(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
+  if (runs.setting().source == Source::measured) beside_nothing(cell);
   for (const std::string& id : declared.cases) {
     const Found found = runs.find(id);
     if (found.record != nullptr) cell.note = found.record->device;
@@ -109,10 +135,14 @@ std::vector<Claim> oom_claim(const std::string& figure, const Results::InSetting
 
 }  // namespace
 
-double throughput(const Record& record) {
+Estimate throughput(const Record& record) {
   const RunConfig& c = record.config;
-  return static_cast<double>(c.micro_batch * c.batch_microbatches()) /
-         median(record.samples(metric::step_time));
+  const auto sequences = static_cast<double>(c.micro_batch * c.batch_microbatches());
+  Estimate rate = median_of(record, metric::step_time);
+  rate.value = sequences / rate.value;
+  if (auto& interval = rate.interval)
+    interval = Interval{sequences / interval->high, sequences / interval->low};
+  return rate;
 }
 
 Claim ratio_claim(std::string id, std::string statement, double paper, const Setting& setting,
@@ -158,22 +188,24 @@ std::vector<Point> points_of(const std::string& artifact, RunConfig (*config)(co
 }
 
 Declaration training_figure(const std::string& name, const std::string& unit, Steps steps,
-                            std::vector<Point> points, double (*value)(const Record&),
+                            std::vector<Point> points, Estimate (*value)(const Record&),
                             std::vector<Claims> claims) {
-  std::vector<DeclaredCell> cells;
-  for (const Point& point : points) cells.push_back(cell_of(point, unit, value));
+  for (Claims& some : claims) some = on_papers_machine(std::move(some));
+  Cases cases = [points, steps](const Selection& selection) {
+    std::vector<Case> all;
+    if (selection.virtual_machine)
+      for (const Point& point : points)
+        all.push_back(chain(point, steps, selection.scale.value_or(1)));
+    return all;
+  };
   return {.paper = paper(),
           .name = name,
           .program = papers_program,
-          .cases =
-              [points = std::move(points), steps](const Selection& selection) {
-                std::vector<Case> cases;
-                if (selection.virtual_machine)
-                  for (const Point& point : points)
-                    cases.push_back(chain(point, steps, selection.scale.value_or(1)));
-                return cases;
+          .cases = also_on_gpus(std::move(cases), steps == Steps::times ? steps_on_gpus : 1),
+          .cells =
+              [points = std::move(points), unit, steps, value](const Setting& setting) {
+                return cells_of(points, unit, steps, value, setting);
               },
-          .cells = [cells = std::move(cells)](const Setting&) { return cells; },
           .complete = complete_point,
           .claims = std::move(claims),
           .expects_oom = true};

@@ -31,10 +31,12 @@ std::vector<Point> points_of(const std::string& artifact, RunConfig (*config)(co
 enum class Steps : uint8_t { memory = 2, times = 5 };
 
 /// A figure whose points are training runs on the paper's machine, virtually: the whole model, its
-/// schedule and its optimizer. It has no cases on real devices, of which the paper's are too many.
-/// `value` is a point's number, from the record of the try that fits.
+/// schedule and its optimizer; and on GPUs, where one rank of each distinct stage runs if they are
+/// fewer than the paper's. There, points of times have rows of their parts besides, and no number
+/// stands beside the paper's: neither these GPUs nor their links are its own, so that there are no
+/// claims either. `value` is a point's number, from the record of the try that fits.
 Declaration training_figure(const std::string& name, const std::string& unit, Steps steps,
-                            std::vector<Point> points, double (*value)(const Record&),
+                            std::vector<Point> points, Estimate (*value)(const Record&),
                             std::vector<Claims> claims);
 
 /// Whether memory runs out in the cells where the paper's does, and in no other.
@@ -42,7 +44,7 @@ Claims oom_claims(const std::string& figure);
 
 /// Sequences per second of all GPUs, in the steady state: a step's time is the median of its
 /// record's.
-double throughput(const Record& record);
+Estimate throughput(const Record& record);
 
 /// A claim about how many times faster one of two cells is; null: there is no such cell.
 Claim ratio_claim(std::string id, std::string statement, double paper, const Setting& setting,

@@ -3,16 +3,23 @@
 #include "harness/measure/statistics.h"
 
 namespace frugal::harness {
+namespace {
+
+/// Stages of a pipeline run alone as on one GPU: parts of their time are predicted too.
+void predict_on(const std::string& machine, Case& c) {
+  c.on = "virtual:" + machine;
+  if (c.config.pipeline_parallel == 1) c.lone_rank.clear();
+  for (Case& smaller : c.smaller) predict_on(machine, smaller);
+}
+
+}  // namespace
 
 std::vector<Case> predicted_cases(const Artifact& artifact, const Machine& machine) {
   Selection selection;
   selection.virtual_machine = selection.cpu = false;
   selection.cuda = GpuSelection{.count = 1, .machine = machine.name, .gpu = {}};
   std::vector<Case> cases = artifact.cases(selection);
-  for (Case& c : cases) {
-    c.on = "virtual:" + machine.name;
-    c.lone_rank.clear();
-  }
+  for (Case& c : cases) predict_on(machine.name, c);
   return cases;
 }
 

@@ -92,7 +92,7 @@ class BadInput(Cli):
         self.rejected(*lone, says=["--lone-rank", "--tensor-parallel"])
         self.rejected(*TINY, "--tensor-parallel", "2", "--lone-rank", "h200", says=["h200", "did you mean h200-hgx"])
         self.rejected(*TINY[:3], "--tensor-parallel", "2", "--lone-rank", "h200-hgx",
-                      says=["--lone-rank", "virtual", "--on cpu"])
+                      says=["--lone-rank", "virtual", "--on cpu", "--lone-rank a100-selene"])
         self.rejected(*two, "--save-tensors", "x", says=["--save-tensors", "--lone-rank"])
         self.rejected(*two, "--text", self.given("some text"), says=["--text", "--lone-rank"])
 

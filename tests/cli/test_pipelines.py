@@ -27,6 +27,24 @@ class Pipelines(Cli):
         for quiet in (["2bw", "--clip", "0"], ["1f1b"]):
             self.assertNotIn("clip", self.run_frugal(*run, *quiet).stderr)
 
+    def test_lone_stages_of_a_virtual_machine(self):
+        """Are those of the whole pipeline, and take together what it takes."""
+        run = ["measure", "--on", "virtual:h100-dgx", "--model", "175B", "--layers", "24", "--type", "bf16",
+               "--tensor-parallel", "8", "--pipeline-parallel", "4", "--microbatches", "8", "--steps", "3"]
+        self.run_frugal(*run, "--out", "whole")
+        self.run_frugal(*run, "--lone-rank", "h100-dgx", "--out", "lone")
+        (whole,), (lone,) = self.records("whole"), self.records("lone")
+        self.assertEqual((lone["source"], lone["communication"]["machine"]), ("virtual", "h100-dgx"))
+        self.assertEqual(lone["lone_stages"], {"stages": [0, 1, 3], "parts": {
+            "computation_time": "virtual", "communication_time": "modelled", "bubble_time": "walked"}})
+        self.assertEqual(lone["memory"]["stages"], [whole["memory"]["stages"][stage] for stage in (0, 1, 3)])
+        self.assertEqual(lone["flops"], whole["flops"])
+        times = [record["metrics"]["step_time"]["median"] for record in (lone, whole)]
+        self.assertAlmostEqual(times[0] / times[1], 1, delta=0.001)
+        self.run_frugal("rerun", "lone/records.jsonl", "--out", "again")
+        (again,) = self.records("again")
+        self.assertEqual((again["metrics"], again["fingerprint"]), (lone["metrics"], lone["fingerprint"]))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -32,8 +32,8 @@ struct Gpu {
 
 /// From the environment: FRUGAL_EMULATED_COMPUTE=0, they do not compute; FRUGAL_EMULATED_GPUS, how
 /// many the machine has; CUDA_VISIBLE_DEVICES, which of them; FRUGAL_EMULATED_LARGEST, a block's
-/// MiB; CUDA_MODULE_LOADING=EAGER, kernels are loaded at first. Read by the first call, as CUDA
-/// does. What tests change, they change before it.
+/// MiB; FRUGAL_EMULATED_NAME, that of a GPU of hardware/; CUDA_MODULE_LOADING=EAGER, kernels are
+/// loaded at first. Read by the first call, as CUDA does. What tests change, they change before it.
 Gpu& gpu();
 /// Which of the machine's a device of this process is.
 int number_on_machine(int device);

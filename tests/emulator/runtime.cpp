@@ -161,7 +161,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  constexpr std::string_view name = "emulated GPU (no hardware; times mean nothing)";
+  const char* const named = std::getenv("FRUGAL_EMULATED_NAME");
+  const std::string_view name = named ? named : "emulated GPU (no hardware; times mean nothing)";
   if (!emulator::exists(device)) return emulator::remember(cudaErrorInvalidDevice);
   *properties = {.name = {},
                  .uuid = {},
@@ -171,7 +172,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
                  .l2CacheSize = 50 << 20,
                  .multiProcessorCount = emulator::gpu().multiprocessors,
                  .sharedMemPerBlockOptin = emulator::most_shared_bytes};
-  std::copy(name.begin(), name.end(), properties->name);
+  std::copy_n(name.begin(), std::min(name.size(), sizeof properties->name - 1), properties->name);
   properties->uuid.bytes[15] = static_cast<char>(emulator::number_on_machine(device));
   return cudaSuccess;
 }

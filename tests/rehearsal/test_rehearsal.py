@@ -106,6 +106,29 @@ class Memory(Rehearsal):
         self.assertEqual(ours["communication"]["kind"], "modelled")
         self.assertEqual(ours["memory"]["peak"], virtual["memory"]["peak"])
 
+    def test_a_lone_ranks_record_says_what_its_collectives_take(self):
+        run = ["measure", "--on", "cuda", "--lone-rank", "h200-hgx", "--model", "gpt-tiny", "--tensor-parallel", "2",
+               "--format", "json"]
+        nothing = json.loads(self.run_program(*run).stdout)
+        everything = json.loads(self.run_program(*run, FRUGAL_COLLECTIVE_LOAD="all").stdout)
+        self.assertEqual(nothing["options"]["collective_load"], "none")
+        self.assertTrue(nothing["command"].startswith("frugal measure"))
+        self.assertEqual(everything["options"]["collective_load"], "all")
+        self.assertTrue(everything["command"].startswith("FRUGAL_COLLECTIVE_LOAD=all frugal measure"))
+        self.assertNotEqual(everything["fingerprint"], nothing["fingerprint"])
+        self.assertEqual(everything["memory"]["peak"], nothing["memory"]["peak"])
+        more = everything["memory"]["reserved"] - nothing["memory"]["reserved"]
+        self.assertGreaterEqual(more, 128 << 20)
+        # Both bounds of one case stand in columns of their own.
+        for load in ("none", "all"):
+            self.run_program("reproduce", "korthikanti2022/table2", "--on", "cuda", "--scale", "1/32", "--budget", "0",
+                             "--out", "out", FRUGAL_COLLECTIVE_LOAD=load, FRUGAL_EMULATED_NAME="NVIDIA H200")
+        cells = json.loads(self.run_program("report", "out", "--format", "json").stdout)["cells"]
+        self.assertLessEqual({"cuda, lone rank on h200-hgx", "cuda, lone rank on h200-hgx, loaded"},
+                             {cell["on"] for cell in cells})
+        wrong = self.run_program(*run, status=2, FRUGAL_COLLECTIVE_LOAD="some")
+        self.assertIn('FRUGAL_COLLECTIVE_LOAD is "some"; it must be all or none', wrong.stderr)
+
     def test_of_lone_stages_too(self):
         model = ["--model", "175B", "--layers", "24", "--type", "bf16", "--tensor-parallel", "8", "--sequence-parallel",
                  "--pipeline-parallel", "8", "--microbatches", "16", "--recompute", "selective", "--steps", "2"]
@@ -119,6 +142,37 @@ class Memory(Rehearsal):
             self.assertEqual(ours["flops"], virtual["flops"])
             times = [ours["metrics"][part]["median"] for part in ours["lone_stages"]["parts"]]
             self.assertAlmostEqual(sum(times), ours["metrics"]["step_time"]["median"])
+
+    def test_of_figures_from_lone_stages(self):
+        """Stage by stage what the whole virtual pipeline has, and times in three parts."""
+        def records(*command):
+            shutil.rmtree(self.folder / "out", ignore_errors=True)
+            self.run_program("reproduce", *command, "--format", "json", "--out", "out",
+                             FRUGAL_EMULATED_NAME="NVIDIA H200")
+            return [json.loads(line) for line in (self.folder / "out/records.jsonl").read_text().splitlines()]
+
+        figures = ["korthikanti2022/figure1", "korthikanti2022/figure9", "--scale", "1/32", "--programs", "frugal"]
+        whole = {(record["artifact"], record["case"]): record for record in records(*figures, "--on", "virtual")}
+        ours = records(*figures, "--on", "cuda")
+        self.assertEqual(len(ours), len(whole))
+        alone = 0
+        for record in ours:
+            stages = whole[record["artifact"], record["case"]]["memory"]["stages"]
+            ran = record.get("lone_stages", {"stages": [0]})["stages"]
+            alone += len(ran)
+            for stage, memory in zip(ran, record["memory"]["stages"], strict=True):
+                self.assertEqual(memory, stages[stage], (record["case"], stage))
+            self.assertEqual(record.get("lone_stages", {"parts": {}})["parts"], {})
+        self.assertEqual(alone, 2 * (1 + 3 + 3 + 3) + 2 * 3)
+        for record in records("pipedream2bw2021/figure6a", "--scale", "1/8", "--on", "cuda"):
+            self.assertEqual(record["status"], "ok", record["reason"])
+            if "lone_stages" not in record:
+                self.assertEqual(record["configuration"]["pipeline_parallel_size"], 1)
+                continue
+            self.assertEqual(record["lone_stages"]["stages"], [0, 1, 7])
+            samples = {name: metric["samples"] for name, metric in record["metrics"].items()}
+            self.assertEqual(len(samples["step_time"]), 6)
+            self.assertIn("interval", record["metrics"]["bubble_time"])
 
     def test_what_does_not_fit_is_a_result(self):
         done = self.run_program("measure", "--on", "cuda", *LLAMA, "--sequence", "400000", "--out", "out", status=3)

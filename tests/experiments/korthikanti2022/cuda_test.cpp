@@ -77,8 +77,8 @@ TEST(Cuda, Table5IsPutTogetherFromStages) {
                                                     {"sequence parallel + selective recompute", 4},
                                                     {"throughput increase", 4},
                                                     {"computation", 3},
-                                                    {"communication", 3},
-                                                    {"bubble", 3}}));
+                                                    {"communication, modelled", 3},
+                                                    {"bubble, walked", 3}}));
 }
 
 TEST(Cuda, WithAGpuForEveryRankNothingIsModelled) {
