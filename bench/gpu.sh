@@ -19,10 +19,13 @@
 #     steps.jsonl        the same against bf16 weights and against max-autotune; Llama-3 8B against transformers
 #   papers
 #     records.jsonl      in the same file training steps, one of 60,000 tokens among them; tables and figures at full size
+#   lone-stages        about 240 s, as predicted
+#     records.jsonl      in the same file one rank of each distinct stage of models of 22B to 1T parameters
 #   first-call         at most 590 s with the check: where a machine is lent for a quarter of an hour, the first of
 #                      two calls: rows of changed kernels, combinations, profile, table 4 in a steady state, GPT-2 and
 #                      PyTorch; no group without a name has it run
 #   second-call        the second one, at most 230 s: products, what fills the memory, offload, compute-sanitizer
+#   third-call         at most 200 s, where these left as much: lone stages of 22B and 175B
 # and of every group summary.txt, a line for each part, log.txt, all that the parts said, and clocks.csv, the
 # GPU's clocks, power and temperature.
 # frugal report OUT --format json makes cells and claims of records.jsonl.

@@ -24,6 +24,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 import clock_table  # noqa: E402  (the path comes first)
+import lone_tables  # noqa: E402
 import profile_tables  # noqa: E402
 import step_tables  # noqa: E402
 import technique_tables  # noqa: E402
@@ -63,6 +64,8 @@ def label_of(record):
     words = [model["name"].removesuffix("*"), f"{model['layers']} layers", f"s {model['sequence_length']}",
              f"b {configuration['microbatch_size']}", configuration.get("attention", "separate"),
              f"recompute {configuration['recompute']}"]
+    if configuration.get("pipeline_parallel_size", 1) > 1:
+        words.append(f"p {configuration['pipeline_parallel_size']}, m {configuration['microbatches']}")
     if configuration["tensor_parallel_size"] > 1:
         words.append(f"t {configuration['tensor_parallel_size']}")
     if modules := configuration.get("recompute_modules"):
@@ -114,6 +117,11 @@ def numbers_of_peak(peak):
     return numbers
 
 
+def is_loaded(record):
+    """Whether what stood for collectives took all that one could: the other of two bounds."""
+    return record.get("options", {}).get("collective_load") == "all"
+
+
 def is_of_copy(record):
     """Whether it is half of a number: an operation or the copy that it took turns with."""
     return record["artifact"] == "bench/memory-bound" and record["status"] == "ok"
@@ -152,7 +160,8 @@ def numbers_of(folder):
     beside_pytorch, records = lines_of(folder / "steps.jsonl"), lines_of(folder / "records.jsonl")
     numbers = step_tables.numbers_of(beside_pytorch) | torch_products.numbers_of(beside_pytorch)
     numbers |= profile_tables.numbers_of(lines_of(folder / "profile.jsonl"))
-    for entries, of in (([record for record in records if not is_of_copy(record)], numbers_of_record),
+    predictable = [record for record in records if not is_of_copy(record) and not is_loaded(record)]
+    for entries, of in ((predictable, numbers_of_record),
                         (whole(folder / "peak.json"), numbers_of_peak)):
         for entry in entries:
             numbers.update(of(entry))
@@ -298,6 +307,7 @@ def measured_tables(predicted, measured, folders):
             "recomputed": table(["layer", "recomputed", "kept, MiB", "adds, predicted", "measured",
                                  "full recomputation of some layers, for as much memory"],
                                 technique_tables.recomputed_rows(*records)),
+            "lone stages": table(lone_tables.COLUMNS, lone_tables.rows(*records)),
             "sharded": table(["divided", "recomputed", "step predicted, s", "measured, s", "", "peak predicted, GiB",
                               "measured, GiB", "reserved, GiB"], technique_tables.sharded_rows(*records)),
             "steps": table(["step", "frugal, ms", "eager, ms", "compiled, ms", "times as fast as eager", "as compiled",

@@ -5,9 +5,9 @@ import sys
 
 from parts import GRACE, Part
 
-#: Seconds of the two calls of a lent machine's quarter of an hour, with the check before each: it is started and given
-#: back in what is left.
-CALLS = {"first-call": 590, "second-call": 230}
+#: Seconds of calls of a lent machine's quarter of an hour, with the check before each. The first two leave time to start
+#: it and to give it back at their limits; the third one is for what they leave where they end before that.
+CALLS = {"first-call": 590, "second-call": 230, "third-call": 200}
 LIMIT = 540  # seconds of a group with the check and the smoke group before it; a lent machine's call has 600
 
 FAILED = ("failed", "skipped")
@@ -37,6 +37,16 @@ LONGEST = [*LONG[:3], "104808", *LONG[4:]]
 #: Rows of operations whose kernels changed since a GPU ran them last.
 CHANGED = ["Rows/OnTheGpu.*adam*", "Rows/OnTheGpu.*momentum*", "Rows/OnTheGpu.*bias*", "Rows/OnTheGpu.*norm*",
            "LargeNormsOnTheGpu.*", "Rows/OnTheGpu.*gemm*"]
+#: The paper's models as one GPU of theirs runs them. As many microbatches as fill the pipeline twice: memory is all theirs.
+ALONE = ["--type", "bf16", "--tensor-parallel", "8", "--sequence-parallel", "--recompute", "selective", "--steps", "7"]
+STAGES = {"22B": ["--model", "22B", "--micro-batch", "4", *ALONE],
+          "175B": ["--model", "175B", "--schedule", "interleaved", "--pipeline-parallel", "8", "--chunks", "3",
+                   "--microbatches", "16", *ALONE],
+          "530B": ["--model", "530B", "--schedule", "interleaved", "--pipeline-parallel", "35", "--chunks", "3",
+                   "--microbatches", "70", *ALONE[:-1], "3"],
+          "1T": ["--model", "1T", "--pipeline-parallel", "64", "--microbatches", "128", *ALONE[:-1], "3"]}
+#: Artifacts of korthikanti2022 that a GPU has in a minute or two; the others are of stages that run alone.
+OF_LAYERS = ("table2", "section4.1", "figure7", "table4", "section5", "figure8")
 OFFLOADED = ["--model", "gpt2-1.5b", "--type", "bf16", "--attention", "fused", "--micro-batch", "8", "--steps", "4",
              "--recompute", "full", "--offload"]
 
@@ -52,7 +62,8 @@ class Groups:
         self.all = {"smoke": self.smoke(), "correctness": self.correctness(), "combinations": self.combinations(),
                     "speed": self.speed(), "profile": self.profile(), "rivals": self.rivals(),
                     "long-rivals": self.long_rivals(), "papers": self.papers(), "techniques": self.techniques(),
-                    "first-call": self.first_call(), "second-call": self.second_call()}
+                    "lone-stages": self.lone_stages(), "first-call": self.first_call(),
+                    "second-call": self.second_call(), "third-call": self.third_call()}
 
     def by_topic(self):
         """All but the calls, which have parts of the others."""
@@ -96,7 +107,7 @@ class Groups:
     def predicted(self):
         """The parts that measure, and keep what they measured. Table 4 in a steady state is in the papers' own."""
         return [*self.speed(), *self.profile(), *self.rivals(), *self.long_rivals(), *self.papers(), *self.techniques(),
-                *self.large()]
+                *self.large(), *self.lone_stages()]
 
     def first_call(self):
         """What comes first where a machine is lent for a quarter of an hour; about 420 s on an H100."""
@@ -115,6 +126,21 @@ class Groups:
         (*_, sanitizer) = self.correctness()
         command = [*sanitizer.command[:-1], str(25 - GRACE)]
         return [products._replace(seconds=65), *self.large(), sanitizer._replace(seconds=25, command=command)]
+
+    def third_call(self):
+        """What comes then, in what is left; about 110 s, as predicted for an H100."""
+        return [part for part in self.lone_stages() if part.name.startswith(("22B", "175B"))]
+
+    def lone_stages(self):
+        """One rank of each distinct stage, without its peers. What stands for a collective takes nothing of the GPU, and
+        then all that one could: a virtual machine charges what it takes, and has it once."""
+        parts = []
+        for (model, flags), seconds in zip(STAGES.items(), (20, 60, 60, 100)):
+            parts.append(self.measured(f"{model}, stages alone", seconds, *flags, "--lone-rank", self.machine or "h100-dgx"))
+            if model in ("22B", "175B") and not self.machine:
+                loaded = ["env", "FRUGAL_COLLECTIVE_LOAD=all", *parts[-1].command]
+                parts.append(parts[-1]._replace(name=f"{model}, stages alone, loaded", command=loaded))
+        return [*parts, self.reproduced("korthikanti2022", 60, 10, "figure9")]
 
     def large(self):
         """What fills the memory, and what leaves for the host's."""
@@ -166,7 +192,7 @@ class Groups:
         return [*steps,
                 self.measured("gpt-3m, 200 steps", 20, "--model", "gpt-3m", "--type", "f32", "--steps", "200",
                               "--micro-batch", "8", "--dropout", "0", "--learning-rate", "0.002"),
-                self.reproduced("korthikanti2022", 110, 10),
+                self.reproduced("korthikanti2022", 110, 10, *OF_LAYERS),
                 self.measured("llama3-8b, 60,000 tokens", 60, *LONG),
                 self.reproduced("mst2024", 130, 5)]
 
@@ -176,12 +202,13 @@ class Groups:
     def measured(self, name, seconds, *options, out=None):
         return Part(name, seconds, [self.frugal, "measure", "--on", self.on, "--out", out or self.out, *options])
 
-    def reproduced(self, paper, seconds, budget):
+    def reproduced(self, paper, seconds, budget, *artifacts):
+        names = [f"{paper}/{name}" for name in artifacts or "*"]
+        title = ", ".join([paper, *artifacts[:len(artifacts) == 1]])
         if self.machine:
-            return Part(paper, seconds, [self.frugal, "predict", f"{paper}/*", "--hardware", self.machine, "--out",
-                                         self.out])
-        return Part(paper, seconds, [self.frugal, "reproduce", f"{paper}/*", "--on", "cuda", "--stop", "samples",
-                                     "--budget", str(budget), "--out", self.out], resumes=True)
+            return Part(title, seconds, [self.frugal, "predict", *names, "--hardware", self.machine, "--out", self.out])
+        return Part(title, seconds, [self.frugal, "reproduce", *names, "--on", "cuda", "--stop", "samples", "--budget",
+                                     str(budget), "--out", self.out], resumes=True)
 
     def beside_pytorch(self, model, micro_batch, seconds, *options):
         program = ["gpu/predict_pytorch.py", self.frugal, self.bench.parent / f"hardware/{self.machine}.json"] \

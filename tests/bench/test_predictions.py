@@ -16,6 +16,7 @@ sys.path.insert(0, str(SOURCE / "bench/gpu"))
 
 import check_predictions  # noqa: E402  (the path comes first)
 import clock_table  # noqa: E402
+import lone_tables  # noqa: E402
 import step_records  # noqa: E402
 import technique_tables  # noqa: E402
 
@@ -38,6 +39,19 @@ def of_copy(by, seconds, work, rounds="1", status="ok"):
     return {"artifact": "bench/memory-bound", "case": f"f32/gelu/{by}", "status": status, "rounds": rounds,
             "options": {"type": "f32", "operation": "gelu", "by": by},
             "metrics": {"time": {"unit": "s", "samples": seconds}, "work": {"unit": "bytes", "median": work}}}
+
+
+def alone(seconds, load=None, stages=(0, 1, 7)):
+    """A model whose stages ran alone; of a virtual machine without a load."""
+    configuration = {"model": {"name": "175B", "layers": 96, "sequence_length": 2048, "dropout": 0.1}, "microbatch_size": 1,
+                     "recompute": "selective", "tensor_parallel_size": 8, "pipeline_parallel_size": 8, "microbatches": 16}
+    parts = {"step_time": seconds, "computation_time": seconds / 2, "communication_time": seconds / 4, "bubble_time": seconds / 4}
+    metrics = {name: {"unit": "s", "samples": [value] * 7, "median": value, "interval": {"low": 0.9 * value, "high": 1.1 * value}}
+               for name, value in parts.items()}
+    return {"artifact": "measure", "case": "measure", "status": "ok", "configuration": configuration, "metrics": metrics,
+            "communication": {"kind": "modelled", "machine": "h100-dgx"}, "options": {"collective_load": load} if load else {},
+            "lone_stages": {"stages": list(stages)}, "flops": None, "utilization": None,
+            "memory": {"peak_total": 3 << 30, "stages": [{"peak": (3 - i) << 30} for i in range(len(stages))]}}
 
 
 class Predictions(unittest.TestCase):
@@ -156,6 +170,23 @@ class Predictions(unittest.TestCase):
             configuration = {"model": model, "microbatch_size": 4, "recompute": "none", "tensor_parallel_size": 1}
             self.assertEqual(check_predictions.label_of({"artifact": "measure", "configuration": configuration}),
                              "measure m, 2 layers, s 3, b 4, separate, recompute none")
+
+    def test_stages_that_ran_alone_have_two_bounds_of_which_one_is_predicted(self):
+        predicted, measured = [alone(4)], [alone(4.1, "none"), alone(8, "all")]
+        sides = [self.side(name, *records) for name, records in (("p", predicted), ("m", measured))]
+        numbers = [check_predictions.numbers_of(pathlib.Path(side)) for side in sides]
+        label = "measure 175B, 96 layers, s 2048, b 1, separate, recompute selective, p 8, m 16, t 8"
+        self.assertEqual([side[f"{label}: step_time"] for side in numbers], [(4, "s"), (4.1, "s")])
+        self.assertEqual(set(numbers[0]), set(numbers[1]))
+        (row,) = lone_tables.rows(predicted, measured)
+        self.assertEqual(dict(zip(lone_tables.COLUMNS, row, strict=True))["model"], "175B, 96 layers")
+        self.assertEqual(row[1:], ["0, 1, 7", "4 [3.6, 4.4]", "4.1 [3.69, 4.51]", "8 [7.2, 8.8]", "2.05 [1.845, 2.255]",
+                                   "4 [3.6, 4.4]", "1.025 [0.9225, 1.127]", "1.025 [0.9225, 1.127]", "3.00, 2.00, 1.00"])
+        (row,) = lone_tables.rows([], measured[:1])  # neither predicted nor loaded
+        self.assertEqual([row[2], *row[4:7:2]], ["", "", ""])
+        self.assertEqual(list(lone_tables.rows(predicted, measured[1:])), [])
+        _, out = self.run_script(*sides)
+        self.assertNotIn("not predicted", out)
 
     def test_linear_products_and_profiles_have_numbers_of_a_family(self):
         rate = {"product": "weight-gradient", "type": "bf16", "m": 2, "n": 3, "k": 5, "flops_per_second": 7e12}

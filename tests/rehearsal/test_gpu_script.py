@@ -34,7 +34,7 @@ import run  # noqa: E402
 # Until when a group is stopped: seconds from its start, and lines of its log.
 WINDOWS = {"smoke": (10, 25), "correctness": (10, 100), "combinations": (6, 20), "speed": (6, 360),
            "profile": (6, 30), "rivals": (4, 20), "long-rivals": (4, 20), "papers": (20, 80), "techniques": (6, 40),
-           "first-call": (6, 90), "second-call": (6, 40)}
+           "lone-stages": (6, 40), "first-call": (6, 90), "second-call": (6, 40), "third-call": (6, 40)}
 MOST_FILES, MOST_BYTES = 8, 16 << 20  # that come back from a lent machine
 # Wrong without computing; all of them take the emulator minutes.
 TESTS = """#!/bin/sh
@@ -140,7 +140,7 @@ class Script(unittest.TestCase):
                              set(summary.splitlines()))
         records = self.lines("records.jsonl")
         recorded = {(record["artifact"], record["case"]) for record in records}
-        cases = re.findall(r"^\[\d+/\d+\] (\S+) (.*) on .*: (?:ok|already recorded)$", log, re.MULTILINE)
+        cases = re.findall(r"^\[\d+/\d+\] (\S+) (.*?) on .*: (?:ok|already recorded)$", log, re.MULTILINE)
         self.assertLessEqual(set(cases), recorded)
         measured = re.findall(r"^(?:gpt|llama)(?!.* and ).*,.* ok ", summary, re.MULTILINE)
         self.assertLessEqual(len(measured), len([r for r in records if r["artifact"] == "measure"]))
@@ -229,6 +229,7 @@ class Groups(Script):
         self.assertLess(begin + sum(calls.values()), 15 * 60 - 80)
         self.assertLess(calls["first-call"], 590 - 30)
         self.assertLess(calls["second-call"], 230 - 30 + 1)
+        self.assertLess(sum(limits.pop("third-call")), 200 - 30 + 1)  # in what these leave
         for group, seconds in limits.items():
             self.assertLess(begin + sum(seconds), 9 * 60, group)
 
@@ -270,6 +271,16 @@ class Groups(Script):
         divided = {record["configuration"]["shard"] for record in self.lines("records.jsonl")
                    if record["artifact"] == "measure"}
         self.assertEqual(divided, {"optimizer", "gradients", "weights"})
+        self.check_predicted()
+
+    def test_lone_stages(self):
+        environment = {**self.environment, "FRUGAL_EMULATED_NAME": "NVIDIA H100 80GB HBM3"}
+        self.assertNotRegex(self.finished("lone-stages", environment=environment), "failed|limit|skipped")
+        self.check_files()
+        ran = [(record["configuration"]["model"]["name"], record["options"]["collective_load"],
+                len(record.get("lone_stages", {"stages": [0]})["stages"])) for record in self.lines("records.jsonl")]
+        self.assertEqual(ran, [("22B", "none", 1), ("22B", "all", 1), ("175B", "none", 3), ("175B", "all", 3),
+                               ("530B", "none", 3), ("1T", "none", 3), ("530B", "none", 3), ("530B", "none", 3)])
         self.check_predicted()
 
     def test_speed(self):
