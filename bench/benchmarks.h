@@ -15,7 +15,8 @@
   BENCHMARK(pipeline)                \
   BENCHMARK(prediction)              \
   BENCHMARK(plan)                    \
-  BENCHMARK(processes)
+  BENCHMARK(processes)               \
+  BENCHMARK(collectives)
 // clang-format on
 
 #define FRUGAL_DECLARED(name) const Benchmark& name();

@@ -44,7 +44,10 @@ std::vector<Device*> pointers(const std::vector<std::unique_ptr<Device>>& device
 }  // namespace
 
 std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
-  if (ranks > gpus)
+  const bool shared = ranks > gpus && ranks_may_share_gpus();
+  if (shared)
+    if (std::string why = why_no_shared_gpus(); !why.empty()) return why;
+  if (ranks > gpus && !shared)
     return fmt::format(
         "{} ranks (tensor-parallel {} x context-parallel {} x pipeline-parallel {} x data-parallel "
         "{}) "
@@ -83,12 +86,13 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadl
                                            std::vector<Processors> processors) {
   config.validate();
   const Layout layout = layout_of(config);
-  const std::string why_not =
-      why_not_on_gpus(config, layout.ranks(), static_cast<int>(gpus().size()) - first);
+  const int there = static_cast<int>(gpus().size()) - first;
+  const std::string why_not = why_not_on_gpus(config, layout.ranks(), there);
   if (!why_not.empty()) throw InputError(why_not);
   std::vector<std::unique_ptr<Device>> devices;
   const int ahead = layout.ranks() > 1 ? most_launches_ahead / layout.ranks() : 0;
-  for (int r = 0; r < layout.ranks(); ++r) devices.push_back(make_cuda_device(first + r, ahead));
+  for (int r = 0; r < layout.ranks(); ++r)
+    devices.push_back(make_cuda_device(gpu_of_rank(r, first, there), ahead));
   const std::vector<Device*> members = pointers(devices);
   auto cluster = std::make_unique<ThreadedCluster>(
       config, layout, std::move(devices),

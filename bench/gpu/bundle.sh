@@ -3,7 +3,8 @@
 #   bench/gpu/bundle.sh BUILD BUNDLE.tar.xz
 # There: tar xf BUNDLE.tar.xz; bundle/gpu.sh bundle OUT [GROUP...]
 # The programs find the bundle's libraries by their run paths, and gpu.sh finds CUDA's: libcublasLt, libcudnn
-# and libnccl in the toolkit, or among the packages of a Python that has PyTorch.
+# and libnccl in the toolkit, or among the packages of a Python that has PyTorch. What scripts/nccl.sh has built in
+# build/nccl goes along, for two ranks on a GPU.
 set -euo pipefail
 
 if (($# != 2)); then
@@ -15,7 +16,7 @@ build=$1 bundle=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-programs=(frugal tests/tests_cuda)
+programs=(frugal tests/tests_cuda tests/tests_nccl_real)
 mkdir -p "$work"/bundle/{tests,lib}
 for program in "${programs[@]}"; do
   if [[ ! -x $build/$program ]]; then
@@ -32,6 +33,10 @@ cp "$bench/gpu.sh" "$work/bundle/"
   xargs -I{} cp -L {} "$work/bundle/lib/"
 # Each finds what it needs beside it: a library with a run path of its own does not ask the program's.
 patchelf --set-rpath '$ORIGIN' "$work"/bundle/lib/*
+# NCCL for ranks that share a GPU, which few machines have: scripts/nccl.sh.
+if [[ -f $build/../nccl/libnccl.so.2 ]]; then
+  cp -r "$build/../nccl" "$work/bundle/"
+fi
 # The two programs have most of their code in common: a window of 64 MiB has both.
 XZ_OPT=-9 tar -C "$work" -cJf "$bundle" bundle
 du -h "$bundle"

@@ -54,6 +54,20 @@ def lines_of(path):
     return objects
 
 
+def layout_of(configuration, options):
+    """Words of replicas and stages, and of ranks that share a GPU."""
+    words = []
+    if (replicas := configuration.get("data_parallel_size", 1)) > 1:
+        words.append(f"d {replicas}")
+    if (stages := configuration.get("pipeline_parallel_size", 1)) > 1:
+        words += [f"p {stages}", configuration["schedule"], f"m {configuration['microbatches']}"]
+    if configuration.get("overlap_grad_reduce"):
+        words.append("sums overlapped")
+    if "shared_gpus" in options:
+        words.append("on shared GPUs")
+    return words
+
+
 def label_of(record):
     """What was run, whatever it ran on."""
     if record["artifact"] != "measure":
@@ -74,6 +88,7 @@ def label_of(record):
         words.append(f"c {configuration['context_parallel_size']}")
     if configuration.get("shard", "none") != "none":
         words.append(f"shard {configuration['shard']}")
+    words += layout_of(configuration, record.get("options", {}))
     for key in ("sequence_parallel", "logits"):
         if configuration.get(key):
             words.append(f"{key.replace('_', ' ')}" if configuration[key] is True else f"{configuration[key]} {key}")
@@ -86,6 +101,8 @@ def numbers_of_record(record):
     label = label_of(record)
     if record["status"] != "ok":
         return {f"{label}: status": (record["status"], "status")}
+    if "shared_gpus" in record.get("options", {}):  # times of ranks that share a GPU say nothing
+        record = {**record, "metrics": {}, "utilization": None}
     numbers = {f"{label}: {name}": (statistics.median(metric["samples"]), metric["unit"])
                for name, metric in record["metrics"].items() if name not in LEFT_OUT}
     if record["memory"]:
@@ -252,6 +269,8 @@ FAMILIES = [(f".*: ((MFU|HFU)({AT_CLOCK})?|status)", None),
             ("product .*", "how many times as fast as torch.mm these are"),
             ("profile of .*: (step|operations together)", "profiled steps: {0}"),
             ("profile of ([^,]*), .*", "operations of a step of {0}"),
+            ("bench/collectives .*: work", None),
+            ("bench/collectives ([^/]*)/.*", "{0} of a node by size"),
             ("copy", "a conversion of 1 GiB from float32 to float32"),
             ("bench/recompute .*: time", "a layer that recomputes"),
             ("bench/recompute .*: (kept|peak|work)", "its memory and FLOPs (a layer that recomputes)"),

@@ -10,6 +10,24 @@ from parts import GRACE, Part
 CALLS = {"first-call": 590, "second-call": 230, "third-call": 200}
 LIMIT = 540  # seconds of a group with the check and the smoke group before it; a lent machine's call has 600
 
+RANKS = 8  # GPUs of a node
+#: What has NCCL run two ranks on a GPU: few blocks of each, and no multicast of NVLink's switches.
+SHARED = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_NVLS_ENABLE": "0", "NCCL_MAX_CTAS": "4"}
+TWO = {"tensor-parallel": ["--tensor-parallel", "2", "--sequence-parallel"], "data-parallel": ["--data-parallel", "2"],
+       "pipeline": ["--pipeline-parallel", "2", "--microbatches", "4"],
+       "weights divided": ["--data-parallel", "2", "--shard", "weights"]}
+# Of a node of eight GPUs.
+GPT = ["--model", "gpt2-1.5b", "--type", "bf16", "--attention", "fused", "--dropout", "0"]
+STAGES = [*GPT, "--micro-batch", "1", "--pipeline-parallel", "8", "--microbatches", "16"]
+NODE = {"22B, tensor-parallel 8": ["--model", "22B", "--layers", "4", "--type", "bf16", "--micro-batch", "4",
+                                   "--recompute", "selective", "--tensor-parallel", "8", "--sequence-parallel"],
+        "1.5B, data-parallel 8": [*GPT, "--micro-batch", "4", "--data-parallel", "8"],
+        "the same, sums overlapped": [*GPT, "--micro-batch", "4", "--data-parallel", "8", "--overlap-grad-reduce"],
+        "llama3-8b, weights divided": ["--model", "llama3-8b", "--type", "bf16", "--attention", "fused", "--micro-batch", "1",
+                                       "--data-parallel", "8", "--shard", "weights", "--head-chunks", "8"],
+        "1.5B, 1F1B in 8 stages": STAGES, "the same, GPipe": [*STAGES, "--schedule", "gpipe"],
+        "the same, 2BW": [*STAGES, "--schedule", "2bw"]}
+
 FAILED = ("failed", "skipped")
 CHECK = ["CudaDeviceTest.SaysWhatTheGpuIs", "CudaDeviceTest.TransfersToTheHostAndBack",
          "Rows/OnTheGpu.AgreesWithFloat64/gelu", "Rows/OnTheGpu.AgreesWithFloat64/gemm"]
@@ -59,15 +77,19 @@ class Groups:
         self.aside, self.machine = aside, machine
         self.on = f"virtual:{machine}" if machine else "cuda"
         self.frugal, self.tests, self.bench, self.out = build / "frugal", build / "tests/tests_cuda", bench, out
+        self.ranks = build / "tests/tests_nccl_real"
+        self.nccl_library = next((folder / "nccl/libnccl.so.2" for folder in (build, build.parent)
+                                  if (folder / "nccl/libnccl.so.2").exists()), None)
         self.all = {"smoke": self.smoke(), "correctness": self.correctness(), "combinations": self.combinations(),
                     "speed": self.speed(), "profile": self.profile(), "rivals": self.rivals(),
                     "long-rivals": self.long_rivals(), "papers": self.papers(), "techniques": self.techniques(),
-                    "lone-stages": self.lone_stages(), "first-call": self.first_call(),
-                    "second-call": self.second_call(), "third-call": self.third_call()}
+                    "lone-stages": self.lone_stages(), "nccl": self.nccl(), "node": self.node(),
+                    "first-call": self.first_call(), "second-call": self.second_call(),
+                    "third-call": self.third_call()}
 
     def by_topic(self):
-        """All but the calls, which have parts of the others."""
-        return [name for name in self.all if name not in CALLS]
+        """All but the calls, which have parts of the others, and what needs a node of eight GPUs."""
+        return [name for name in self.all if name not in (*CALLS, "node")]
 
     def check(self):
         """Whether there is a GPU that transfers and computes: a kernel of ours and a product of the library's."""
@@ -104,8 +126,11 @@ class Groups:
         return Part(f"combinations from seed {seed}", seconds, ["env", f"FRUGAL_SEED={seed}", f"FRUGAL_COMBINATIONS={count}",
                     self.tests, "--gtest_filter=CombinationsOnTheGpu.*"], shows=FAILED)
 
-    def predicted(self):
-        """The parts that measure, and keep what they measured. Table 4 in a steady state is in the papers' own."""
+    def predicted(self, wanted):
+        """The parts that measure, and keep what they measured, of one GPU or of a node. Table 4 in a steady state is in
+        the papers' own."""
+        if wanted == ["node"]:
+            return self.node()
         return [*self.speed(), *self.profile(), *self.rivals(), *self.long_rivals(), *self.papers(), *self.techniques(),
                 *self.large(), *self.lone_stages()]
 
@@ -146,6 +171,32 @@ class Groups:
         """What fills the memory, and what leaves for the host's."""
         return [self.measured("llama3-8b, 104,808 tokens", 75, *LONGEST),
                 self.measured("gpt2-1.5b, offload", 25, *OFFLOADED)]
+
+    def nccl(self):
+        """Two ranks of NCCL's on one GPU: whether they end, what they compute and what communicators take. Times mean
+        nothing there."""
+        variables = [f"{name}={value}" for name, value in SHARED.items()]
+        if self.nccl_library:
+            variables.append(f"LD_PRELOAD={self.nccl_library}")  # a program's own run path comes before LD_LIBRARY_PATH
+        shared = ["env", *variables]
+        parts = [self.measured(f"two ranks on a GPU, {name}", 25, "--ranks", "threads", "--model", "gpt2-124m", "--type",
+                               "bf16", "--micro-batch", "4", "--steps", "4", *flags) for name, flags in TWO.items()]
+        return [Part("NCCL's own tests, two ranks on a GPU", 120, [*shared, self.ranks], shows=FAILED),
+                *(part._replace(command=[*shared, *part.command]) for part in parts)]
+
+    def node(self):
+        """Eight GPUs, a process each, but for table 4, whose cases one process runs; predicted where there is a machine."""
+        together = [] if self.machine else [sys.executable, "-B", self.bench / "gpu/ranks.py", str(RANKS)]
+        bench = [self.frugal, "bench", "collectives", "--on", self.on, "--samples", "10", "--budget", "1", "--out", self.out]
+        measured = [self.measured(name, 35, *flags, "--steps", "6") for name, flags in NODE.items()]
+        parts = [Part("collectives by size", 60, bench), *measured]
+        parts = [part._replace(command=[*together, *part.command]) for part in parts]
+        if self.machine:
+            return parts
+        table = [self.frugal, "reproduce", "korthikanti2022/table4", "--on", self.on, "--ranks", "threads", "--stop",
+                 "samples", "--budget", "5", "--out", self.out]
+        return [Part("NCCL's own tests", 75, [self.ranks], shows=FAILED), *parts,
+                Part("table 4 with all its ranks", 75, table, resumes=True)]
 
     def techniques(self):
         # Ranks of one node: an H200's has the same links.

@@ -16,7 +16,7 @@ import parts
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 USAGE = (f"usage: bench/gpu.sh BUILD OUT [{'|'.join(groups.Groups(*[BENCH] * 4).all)} ...], or "
-         "bench/gpu.sh --predict MACHINE BUILD OUT")
+         "bench/gpu.sh --predict MACHINE BUILD OUT [node]")
 
 
 def fail(message, status=2):
@@ -74,20 +74,21 @@ def clocks_kept(out):
             process.wait()
 
 
-def usable(programs):
+def usable(programs, nccl=None):
     """The environment in which they start."""
     environment = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/local/cuda/bin"}
     absent = [str(program) for program in programs if not program.exists()]
     if absent:
         fail(f"{', '.join(absent)} not found: first run scripts/build.sh release")
-    environment = libraries.with_libraries(programs, environment)
+    carried = [nccl.parent] if nccl else []  # where the machine has no NCCL of its own
+    environment = libraries.with_libraries(programs, environment, lambda: [*libraries.folders(), *carried])
     if lacking := libraries.missing(programs, environment):
         fail(f"{programs[0]} does not start without {', '.join(lacking)}; name the folders of these libraries "
              "in LD_LIBRARY_PATH")
     return environment
 
 
-def predict(machine, build, out, aside):
+def predict(machine, build, out, aside, wanted):
     """What a GPU of this machine should measure. A folder has the predictions of one program: it is new."""
     all_groups = groups.Groups(build, BENCH, out, aside, machine)
     environment = usable([all_groups.frugal])
@@ -97,12 +98,12 @@ def predict(machine, build, out, aside):
         fail(f"{out} is not empty: predictions of another program may be in it; name a new folder")
     out.mkdir(parents=True, exist_ok=True)
     runner = parts.Runner(out, environment)
-    return all([runner.run([part]) for part in all_groups.predicted()])
+    return all([runner.run([part]) for part in all_groups.predicted(wanted)])
 
 
 def run(build, out, aside, wanted):
     all_groups = groups.Groups(build, BENCH, out, aside)
-    environment = usable([all_groups.frugal, all_groups.tests])
+    environment = usable([all_groups.frugal, all_groups.tests, all_groups.ranks], all_groups.nccl_library)
     out.mkdir(parents=True, exist_ok=True)
     runner = parts.Runner(out, environment)
     for text in described(all_groups.frugal, environment):
@@ -127,7 +128,7 @@ def main():
     if arguments == ["--limits"]:
         sys.exit(0 if limits(names) else 1)
     machine = None
-    if arguments[:1] == ["--predict"] and len(arguments) == 4:
+    if arguments[:1] == ["--predict"] and (len(arguments) == 4 or arguments[4:] == ["node"]):
         machine = arguments[1]
         del arguments[:2]
     if len(arguments) < 2:
@@ -142,7 +143,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory() as aside:
             places = pathlib.Path(build).resolve(), pathlib.Path(out).resolve(), pathlib.Path(aside)
-            good = predict(machine, *places) if machine else run(*places, wanted or names.by_topic())
+            good = predict(machine, *places, wanted) if machine else run(*places, wanted or names.by_topic())
     except KeyboardInterrupt:
         fail(f"stopped after {time.monotonic() - start:.0f} s; what has ended is in {out}", 130)
     sys.exit(0 if good else 1)

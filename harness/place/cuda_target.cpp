@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
+#include "engine/comm/nccl/nccl.h"
 #include "harness/place/environment.h"
 #include "harness/place/gpu_selection.h"
 #include "harness/place/gpu_state.h"
@@ -27,6 +29,23 @@ CudaTarget::CudaTarget(const TargetOptions& options)
 
 std::string CudaTarget::device() const { return describe(gpus().at(first_gpu())); }
 
+std::string CudaTarget::device(const RunConfig& config) const {
+  const int ranks = ranks_on_a_gpu(config);
+  if (ranks == 1) return device();
+  return fmt::format("{}; up to {} ranks share a GPU, and times say nothing of GPUs apart",
+                     device(), ranks);
+}
+
+int CudaTarget::all_gpus() const { return static_cast<int>(gpus().size()); }
+
+int CudaTarget::ranks_on_a_gpu(const RunConfig& config) const {
+  return (ranks_here(config) + all_gpus() - 1) / all_gpus();
+}
+
+double CudaTarget::devices(const RunConfig& config) const {
+  return ranks_on_a_gpu(config) > 1 ? all_gpus() : Target::devices(config);
+}
+
 std::string CudaTarget::why_no_machine() const {
   if (machine()) return "";
   return fmt::format("no file of hardware/ has {} among its device_names; name one with --hardware",
@@ -37,7 +56,10 @@ bool CudaTarget::tf32(DType type) const { return type == DType::f32 && tf32_prod
 
 std::unique_ptr<Cluster> CudaTarget::cluster(const RunConfig& config) const {
   std::vector<Processors> near;
-  if (pinning_ == Pinning::cores) near = processors_near_gpus(first_gpu(), config.ranks());
+  if (pinning_ == Pinning::cores) {
+    for (int rank = 0; rank < config.ranks(); ++rank)
+      near.push_back(processors_near_gpus(gpu_of_rank(rank, 0, all_gpus()), 1).front());
+  }
   return make_cuda_cluster(config, deadline(), first_gpu(), std::move(near));
 }
 
@@ -48,12 +70,13 @@ std::unique_ptr<Cluster> CudaTarget::cluster_with(const RunConfig& config,
 
 int64_t CudaTarget::memory_of_rank(const RunConfig& config) const {
   constexpr int64_t left = 256;  // of how many parts one is left to it
-  const int64_t free = free_gpu_memory(first_gpu());
+  const int64_t free = free_gpu_memory(first_gpu()) / ranks_on_a_gpu(config);
   return free - free / left - (connects(config) ? memory_of_communicators(config) : 0);
 }
 
 std::vector<int> CudaTarget::gpus_here(const RunConfig& config) const {
-  std::vector<int> gpus(static_cast<size_t>(ranks_here(config)));
+  const auto there = static_cast<size_t>(std::min(ranks_here(config), all_gpus()));
+  std::vector<int> gpus(there);
   std::iota(gpus.begin(), gpus.end(), first_gpu());
   return gpus;
 }
@@ -75,6 +98,7 @@ std::map<std::string, std::string> CudaTarget::options(DType type) const {
   if (cuda_synchronous()) options[synchronous] = "yes";
   if (pinning_ == Pinning::cores) options["pinned"] = "yes";
   if (as_threads_) options[ranks_option] = name_of(RanksAs::threads);
+  if (as_threads_ && ranks_may_share_gpus()) options[shared_gpus] = "allowed";
   options.merge(gpu_libraries());
   return options;
 }

@@ -7,7 +7,10 @@ namespace frugal::harness {
 inline constexpr const char* float32_products = "float32_products";
 inline constexpr const char* synchronous = "cuda_synchronous";
 
-/// The GPUs of this process, a rank each.
+/// The same of NCCL_MULTI_RANK_GPU_ENABLE, which lets ranks share a GPU.
+inline constexpr const char* shared_gpus = "shared_gpus";
+
+/// The GPUs of this process, a rank each, or several where NCCL is told that they may share one.
 class CudaTarget : public Target {
  public:
   explicit CudaTarget(const TargetOptions& options);
@@ -15,6 +18,9 @@ class CudaTarget : public Target {
   DeviceKind kind() const override { return DeviceKind::cuda; }
   using Target::device;
   std::string device() const override;
+  /// The same, and how many ranks share a GPU where some do.
+  std::string device(const RunConfig& config) const override;
+  double devices(const RunConfig& config) const override;
   std::string why_no_machine() const override;
   bool tf32(DType type) const override;
   std::unique_ptr<Cluster> cluster(const RunConfig& config) const override;
@@ -37,6 +43,9 @@ class CudaTarget : public Target {
  private:
   /// Index in gpus() of the first rank that is here.
   virtual int first_gpu() const { return 0; }
+  /// GPUs that the ranks of a run have together, and ranks on the one that has the most.
+  virtual int all_gpus() const;
+  virtual int ranks_on_a_gpu(const RunConfig& config) const;
   /// Whether NCCL connects the ranks of this configuration.
   virtual bool connects(const RunConfig& config) const { return ranks_here(config) > 1; }
 

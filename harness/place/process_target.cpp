@@ -115,6 +115,8 @@ int64_t ProcessTarget::memory_of_rank(const RunConfig& /*config*/) const {
 
 GpuProcessTarget::GpuProcessTarget(const TargetOptions& options, Processes& processes)
     : OfProcesses(options, with_gpus(processes)), transport_(transport_of(options, processes)) {
+  if (transport_ == Transport::nccl && processes.ranks_on_a_gpu() > 1)
+    if (const std::string why = why_no_shared_gpus(); !why.empty()) throw InputError(why);
   if (options.pinning == Pinning::cores)
     pin_this_thread(processors_near_gpus(first_gpu(), 1).front());
 }
@@ -144,6 +146,7 @@ std::unique_ptr<Cluster> GpuProcessTarget::cluster(const RunConfig& config) cons
 std::map<std::string, std::string> GpuProcessTarget::options(DType type) const {
   std::map<std::string, std::string> options = OfProcesses::options(type);
   options[transport_option] = name_of(transport_);
+  if (ranks_may_share_gpus()) options[shared_gpus] = "allowed";
   return options;
 }
 

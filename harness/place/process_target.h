@@ -25,8 +25,8 @@ class OfProcesses : public Real {
   }
 
   using Real::device;
-  std::string device(const RunConfig& /*config*/) const override {
-    return device() + in_words(processes_);
+  std::string device(const RunConfig& config) const override {
+    return Real::device(config) + in_words(processes_);
   }
   /// The sum of the processes', which have measured it at the same time.
   double together(double rate, const RunConfig& /*config*/) const override {
@@ -62,7 +62,7 @@ class ProcessTarget final : public OfProcesses<CpuTarget> {
   int64_t memory_of_rank(const RunConfig& config) const override;
 };
 
-/// A GPU for each.
+/// A GPU for each, or for several where NCCL is told that they may share one.
 class GpuProcessTarget final : public OfProcesses<CudaTarget> {
  public:
   GpuProcessTarget(const TargetOptions& options, Processes& processes);
@@ -76,6 +76,10 @@ class GpuProcessTarget final : public OfProcesses<CudaTarget> {
   static Transport transport_of(const TargetOptions& options, const Processes& processes);
   int first_gpu() const override;
   int ranks_here(const RunConfig& /*config*/) const override { return 1; }
+  int all_gpus() const override { return processes().distinct_gpus(); }
+  int ranks_on_a_gpu(const RunConfig& /*config*/) const override {
+    return processes().ranks_on_a_gpu();
+  }
   bool connects(const RunConfig& config) const override {
     return config.ranks() > 1 && transport_ == Transport::nccl;
   }

@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "engine/comm/nccl/nccl.h"
 #include "harness/measure/interrupt.h"
 #include "harness/place/torchrun.h"
 #include "harness/record/exit.h"
@@ -104,9 +105,9 @@ void wait_until_read(int descriptor) {
   std::this_thread::sleep_for(milliseconds(50));  // and passed it on
 }
 
-/// Why a process has no GPU, and which it may use.
+/// Why a process has no GPU, which it may use, and whether it may share them.
 std::string seen_gpus() {
-  json seen = {why_no_gpu(), json::array()};
+  json seen = {why_no_gpu(), json::array(), ranks_may_share_gpus()};
   if (why_no_gpu().empty())
     for (const Gpu& gpu : frugal::kernels::gpus()) seen[1].push_back({gpu.name, gpu.uuid});
   return seen.dump();
@@ -225,13 +226,31 @@ int Processes::processors_here() const {
 
 const std::vector<RankGpu>& Processes::gpus() {
   if (!gpus_.empty()) return gpus_;
-  std::vector<std::string> hosts;
   std::vector<std::vector<RankGpu>> usable;
+  bool shared = true;
   for (const std::string& text : world_->exchange(seen_gpus())) {
-    hosts.push_back(places_[hosts.size()].host);
-    usable.push_back(parsed_gpus(text, static_cast<int>(usable.size()), hosts.back()));
+    const size_t rank = usable.size();
+    usable.push_back(parsed_gpus(text, static_cast<int>(rank), places_[rank].host));
+    shared = shared && json::parse(text).at(2).get<bool>();
   }
-  return gpus_ = gpu_of_each(hosts, usable);
+  return gpus_ = gpu_of_each(host_of_each(), usable, shared);
+}
+
+std::vector<std::string> Processes::host_of_each() const {
+  std::vector<std::string> hosts;
+  for (const RankPlaceHere& place : places_) hosts.push_back(place.host);
+  return hosts;
+}
+
+int Processes::distinct_gpus() const {
+  return static_cast<int>(ranks_of_gpus(host_of_each(), gpus_).size());
+}
+
+int Processes::ranks_on_a_gpu() const {
+  int most = 0;
+  for (const auto& [gpu, ranks] : ranks_of_gpus(host_of_each(), gpus_))
+    most = std::max(most, ranks);
+  return most;
 }
 
 void Processes::agree(const json& mine) {

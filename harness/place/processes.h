@@ -66,6 +66,10 @@ class Processes {
   /// The GPU of each rank. All processes call it, the first time. Throws InputError in all of them
   /// where one has none.
   const std::vector<RankGpu>& gpus();
+  /// GPUs that all of them have together, and ranks on the one that has the most. gpus() was called
+  /// before.
+  int distinct_gpus() const;
+  int ranks_on_a_gpu() const;
 
   /// The first process's text.
   std::string of_first(const std::string& text) { return world_->exchange(text).front(); }
@@ -87,6 +91,7 @@ class Processes {
   Processes();
   explicit Processes(const Torchrun& told);
   void join(int rank, int size, const World::Tell& tell, World::Options options);
+  std::vector<std::string> host_of_each() const;
 
   std::unique_ptr<MpiSession> session_;
   std::unique_ptr<World> world_;

@@ -169,6 +169,7 @@ std::string command_prefix(const std::map<std::string, std::string>& options) {
       load != options.end() && load->second == collective_load_all)
     prefix += "FRUGAL_COLLECTIVE_LOAD=all ";
   if (options.contains(synchronous)) prefix += "FRUGAL_CUDA_SYNCHRONOUS=1 ";
+  if (options.contains(shared_gpus)) prefix += "NCCL_MULTI_RANK_GPU_ENABLE=1 ";
   return prefix;
 }
 

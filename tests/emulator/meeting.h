@@ -28,10 +28,10 @@ struct Part {
   int root = 0;
 };
 
-/// One rank of a communicator, on a GPU of its own. All of them share a file, by whose name they
-/// find each other: each writes there what it brings when its stream has come to it, and takes what
-/// is its own when all have; its stream goes on when all have taken theirs. Its kernel begins when
-/// the GPU has places for all its blocks, and has them until then.
+/// One rank of a communicator, on a GPU of its own or on a shared one. All of them share a file, by
+/// whose name they find each other: each writes there what it brings when its stream has come to
+/// it, and takes what is its own when all have; its stream goes on when all have taken theirs. Its
+/// kernel begins when the GPU has places for all its blocks, and has them until then.
 class Member : public std::enable_shared_from_this<Member> {
  public:
   /// A message's ranks, from and to; or everybody.
@@ -50,8 +50,8 @@ class Member : public std::enable_shared_from_this<Member> {
   Member& operator=(const Member&) = delete;
 
   int size() const { return size_; }
-  /// False where another rank is on that GPU, or this rank is there already, or another number of
-  /// ranks was said.
+  /// False where another rank is on that GPU, which is allowed if NCCL_MULTI_RANK_GPU_ENABLE is 1,
+  /// or this rank is there already, or another number of ranks was said.
   bool join();
   bool complete() const;
   /// Whether a process of the others' has ended before it has left.

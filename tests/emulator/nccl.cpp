@@ -123,8 +123,8 @@ struct ncclComm {
 };
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = 0;
-  return ncclSystemError;  // it is none
+  *version = emulator::gpu().nccl_version;
+  return *version == 0 ? ncclSystemError : ncclSuccess;  // it is none
 }
 
 const char* ncclGetErrorString(ncclResult_t result) {

@@ -20,11 +20,12 @@ std::vector<RankGpu> gpus_of(const std::string& letters) {
 }
 
 /// The letters of those that the ranks take.
-std::string taken(const std::vector<std::string>& hosts, const std::vector<std::string>& letters) {
+std::string taken(const std::vector<std::string>& hosts, const std::vector<std::string>& letters,
+                  bool shared = false) {
   std::vector<std::vector<RankGpu>> usable;
   for (const std::string& each : letters) usable.push_back(gpus_of(each));
   std::string all;
-  for (size_t rank = 0; const RankGpu& gpu : gpu_of_each(hosts, usable)) {
+  for (size_t rank = 0; const RankGpu& gpu : gpu_of_each(hosts, usable, shared)) {
     EXPECT_EQ(gpu, usable[rank++].at(static_cast<size_t>(gpu.index)));
     all += gpu.uuid;
   }
@@ -54,6 +55,24 @@ TEST(RankGpus, AreAsManyAsProcessesOnAHost) {
       ThrowsMessage<InputError>(
           HasSubstr("2 processes were started on n2, and rank 2 finds no GPU there that no rank "
                     "before it has taken, of 1 that it may use")));
+}
+
+/// Who comes when all are taken has the first of those with the fewest ranks, on its own host.
+TEST(RankGpus, MayBeSharedByRanksThatFindNoneLeft) {
+  EXPECT_EQ(taken({"n1", "n1"}, {"a", "a"}, true), "aa");
+  EXPECT_EQ(taken({"n1", "n1", "n1", "n1", "n1"}, {"ab", "ab", "ab", "ab", "ab"}, true), "ababa");
+  EXPECT_EQ(taken({"n1", "n2", "n1", "n1"}, {"ab", "AB", "ab", "ab"}, true), "aAba");
+  EXPECT_EQ(taken({"n1", "n1", "n1"}, {"a", "ab", "ab"}, true), "aba");
+  EXPECT_THROW((taken({"n1"}, {""}, true)), InputError);
+}
+
+TEST(RankGpus, HaveAsManyRanksAsShareThem) {
+  const std::vector<std::string> hosts = {"n1", "n1", "n2", "n1"};
+  const std::vector<RankGpu> gpus = {{0, "H200", "a"}, {1, "H200", "b"}, {0, "H200", "a"},
+                                     {0, "H200", "a"}};
+  using Ranks = std::map<std::pair<std::string, std::string>, int>;
+  EXPECT_EQ(ranks_of_gpus(hosts, gpus),
+            (Ranks{{{"n1", "a"}, 2}, {{"n1", "b"}, 1}, {{"n2", "a"}, 1}}));
 }
 
 }  // namespace

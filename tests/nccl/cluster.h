@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "engine/comm/group.h"
-#include "tests/emulator/nccl.h"
 #include "tests/engine/support.h"
 
 namespace frugal::testing {
@@ -26,6 +25,14 @@ std::vector<T> read(Rank& rank, const Tensor& tensor) {
   std::vector<T> values(static_cast<size_t>(tensor.view().size()));
   rank.device.copy_to_host(values.data(), tensor);
   return values;
+}
+
+/// Connects the ranks of all groups.
+inline void use_all_groups(Rank& rank) {
+  const RankGroups& g = rank.groups;
+  for (Communicator* group : {&g.tensor, &g.context, &g.heads, &g.ring, &g.stages, &g.activations,
+                              &g.gradients, &g.data, &g.shards, &g.copies, &g.ends})
+    if (group->size() > 1) group->barrier();
 }
 
 }  // namespace frugal::testing

@@ -1,19 +1,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
 
-#include "kernels/cuda/check.h"
 #include "kernels/support/error.h"
 #include "tests/nccl/cluster.h"
+#include "tests/nccl/setting.h"
 #include "tests/support/message_of.h"
 
 namespace frugal::engine {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::of_ranks;
 
@@ -29,12 +29,12 @@ void expect_usable(Cluster& cluster) {
     rank.tensor_group.all_reduce(data).wait();
     EXPECT_EQ(testing::read<float>(rank, data).front(), rank.tensor_group.size());
   });
-  EXPECT_EQ(emulator::nccl::communicators(), cluster.local_ranks());
 }
 
 /// Wherever the others are when a rank fails: connecting, waiting for their device, or done.
 TEST(NcclFailure, TheCauseIsThrownAndTheOthersWakeUp) {
-  const auto cluster = make_cuda_cluster(of_ranks(4));
+  const int ranks = std::min(4, testing::most_ranks());
+  const auto cluster = make_cuda_cluster(of_ranks(ranks));
   for (int collectives = 0; collectives < 3; ++collectives) {
     std::array<std::atomic<bool>, 4> woken{};
     const auto body = [&](Rank& rank) {
@@ -51,7 +51,7 @@ TEST(NcclFailure, TheCauseIsThrownAndTheOthersWakeUp) {
       }
     };
     EXPECT_EQ(message_of<OutOfMemory>([&] { cluster->run(body); }), "no room");
-    EXPECT_TRUE(woken[0] && woken[3]);
+    EXPECT_TRUE(woken[0] && (ranks < 4 || woken[3]));
     expect_usable(*cluster);
   }
 }
@@ -65,7 +65,7 @@ TEST(NcclFailure, AfterAnAbortEveryCallSaysWhy) {
     rank.device.synchronize();
     both.arrive_and_wait();
     if (rank.tensor_group.rank() == 0) rank.tensor_group.abort("enough");
-    while (emulator::nccl::communicators() > 0) std::this_thread::yield();
+    both.arrive_and_wait();
     EXPECT_THROW(pending.wait(), PeerLost);
     EXPECT_THROW((void)rank.tensor_group.all_reduce(data), PeerLost);
     EXPECT_THROW(rank.tensor_group.barrier(), PeerLost);
@@ -98,20 +98,6 @@ TEST(NcclFailure, ARankThatDoesNotComeIsNoticed) {
 TEST(NcclFailure, ARankThatNeverConnectsIsNoticed) {
   EXPECT_EQ(message_without_rank_one(0),
             "rank 0: connecting the ranks (number 0) did not end within 0.3 s");
-}
-
-TEST(NcclFailure, WhatTheLibraryReportsNamesTheCallAndWhatToDo) {
-  const auto cluster = make_cuda_cluster(of_ranks(2));
-  const auto body = [](Rank& rank) {
-    reduce(rank);
-    if (rank.tensor_group.rank() == 1) emulator::nccl::break_rank(1);
-    reduce(rank);
-  };
-  const std::string message = message_of<cuda::CudaError>([&] { cluster->run(body); });
-  emulator::nccl::repair();
-  EXPECT_THAT(message, AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl/nccl_link.cpp:"),
-                             HasSubstr("a link went down"), HasSubstr("NCCL_DEBUG=INFO")));
-  expect_usable(*cluster);
 }
 
 TEST(NcclContract, ViewsThatDoNotFit) {

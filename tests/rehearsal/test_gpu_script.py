@@ -1,6 +1,6 @@
 """bench/gpu.sh as it is run on a machine with a GPU, from its bundle, with an emulated GPU's programs in it:
-each group, stopped at random moments. CTest sets EMULATED, EMULATED_TESTS (the programs) and
-FRUGAL_SOURCE_DIR. FRUGAL_REHEARSAL_KILLS=10 stops each group ten times and not twice; FRUGAL_TEST_SEED repeats the moments, as far as a machine repeats anything."""
+each group, stopped at random moments. CTest sets EMULATED, EMULATED_TESTS, EMULATED_RANKS (the
+programs) and FRUGAL_SOURCE_DIR. FRUGAL_REHEARSAL_KILLS=10 stops each group ten times and not twice; FRUGAL_TEST_SEED repeats the moments, as far as a machine repeats anything."""
 
 import csv
 import importlib.util
@@ -19,7 +19,7 @@ import unittest
 import unittest.mock
 
 SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
-PROGRAMS = {"frugal": "EMULATED", "tests/tests_cuda": "EMULATED_TESTS"}
+PROGRAMS = {"frugal": "EMULATED", "tests/tests_cuda": "EMULATED_TESTS", "tests/tests_nccl_real": "EMULATED_RANKS"}
 KILLS = int(os.environ.get("FRUGAL_REHEARSAL_KILLS", "2"))
 SEED = int(os.environ.get("FRUGAL_TEST_SEED", random.SystemRandom().randrange(10**6)))
 sys.path[:0] = [str(SOURCE / "plots"), str(SOURCE / "bench/gpu")]
@@ -34,7 +34,8 @@ import run  # noqa: E402
 # Until when a group is stopped: seconds from its start, and lines of its log.
 WINDOWS = {"smoke": (10, 25), "correctness": (10, 100), "combinations": (6, 20), "speed": (6, 360),
            "profile": (6, 30), "rivals": (4, 20), "long-rivals": (4, 20), "papers": (20, 80), "techniques": (6, 40),
-           "lone-stages": (6, 40), "first-call": (6, 90), "second-call": (6, 40), "third-call": (6, 40)}
+           "lone-stages": (6, 40), "nccl": (6, 60), "node": (6, 60), "first-call": (6, 90), "second-call": (6, 40),
+           "third-call": (6, 40)}
 MOST_FILES, MOST_BYTES = 8, 16 << 20  # that come back from a lent machine
 # Wrong without computing; all of them take the emulator minutes.
 TESTS = """#!/bin/sh
@@ -43,6 +44,9 @@ case $1 in
     set -- '--gtest_filter=CudaDeviceTest.*' ;;
 esac
 FRUGAL_EMULATED_COMPUTE=1 exec "$0.emulated" "$@"
+"""
+RANKS = """#!/bin/sh
+FRUGAL_EMULATED_COMPUTE=1 exec "$0.emulated" '--gtest_filter=Nccl*-*Order*:*RingOfStages*' "$@"
 """
 SANITIZER = """#!/bin/sh
 shift 8
@@ -65,20 +69,30 @@ def setUpModule():
         path = Script.build / program
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(os.environ[variable])
+    # What is carried as NCCL beside the emulated one: any library.
+    said = subprocess.run(["ldd", os.environ["EMULATED"]], capture_output=True, text=True, check=True).stdout
+    (Script.top / "nccl").mkdir()
+    shutil.copy(re.search(r"libfmt\S* => (/\S+)", said)[1], Script.top / "nccl/libnccl.so.2")
     packed = Script.top / "bundle.tar.xz"
     subprocess.run([SOURCE / "bench/gpu/bundle.sh", Script.build, packed], check=True, stdout=subprocess.DEVNULL,
                    env={**os.environ, "XZ_OPT": "-0"})
     subprocess.run(["tar", "xf", packed], cwd=Script.top, check=True)
     packed.unlink()
-    tests = Script.bundle / "tests/tests_cuda"
-    tests.rename(f"{tests}.emulated")
-    write_program(tests, TESTS)
+    for name, text in (("tests_cuda", TESTS), ("tests_nccl_real", RANKS)):
+        tests = Script.bundle / "tests" / name
+        tests.rename(f"{tests}.emulated")
+        write_program(tests, text)
     tools = Script.top / "tools"
     tools.mkdir()
     write_program(tools / "compute-sanitizer", SANITIZER)
     Script.environment = {**os.environ, "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_TEST_SMALL": "1",
                           "FRUGAL_CACHE": str(Script.top / "cache"),
                           "PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+def for_group(group):
+    """A node has eight GPUs."""
+    return {**Script.environment, "FRUGAL_EMULATED_GPUS": "8" if group == "node" else "1"}
 
 
 def of_session(session):
@@ -191,7 +205,7 @@ class Killed(Script):
         else:
             lines = 10**9
         number = draw.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-        process = self.start(group)
+        process = self.start(group, environment=for_group(group))
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.lines_of_log() < lines and process.poll() is None:
             time.sleep(0.01)
@@ -211,7 +225,7 @@ class Groups(Script):
     def test_programs_find_what_is_packed_with_them(self):
         packed = {path.name for path in (self.bundle / "lib").iterdir()}
         self.assertTrue(packed)
-        for program in ("frugal", "tests/tests_cuda.emulated"):
+        for program in ("frugal", "tests/tests_cuda.emulated", "tests/tests_nccl_real.emulated"):
             said = subprocess.run(["ldd", self.bundle / program], capture_output=True, text=True, check=True).stdout
             found = {name: pathlib.Path(path).resolve() for name, path in re.findall(r"(\S+) => (/\S+)", said)}
             for name in packed:
@@ -233,10 +247,10 @@ class Groups(Script):
         for group, seconds in limits.items():
             self.assertLess(begin + sum(seconds), 9 * 60, group)
 
-    def check_predicted(self):
+    def check_predicted(self, *groups):
         """Every number has a prediction, and counts are as predicted."""
         folder = self.out.with_name("predicted")
-        subprocess.run([SOURCE / "bench/gpu.sh", "--predict", "h200-hgx", self.build, folder], check=False,
+        subprocess.run([SOURCE / "bench/gpu.sh", "--predict", "h200-hgx", self.build, folder, *groups], check=False,
                        stdout=subprocess.DEVNULL, env=self.environment)  # it fails where there is no PyTorch
         predicted = check_predictions.numbers_of(folder)
         for what, (value, unit) in check_predictions.numbers_of(self.out).items():
@@ -309,6 +323,40 @@ class Groups(Script):
             ours = profile_tables.operations_of(profiles[profile_tables.name_of(document)])
             self.assertEqual({what: count for what, (count, _) in ours.items()},
                              {what: count for what, (count, _) in profile_tables.operations_of(document).items()})
+
+    def test_nccl(self):
+        """Of two ranks on one GPU memory is a result, and no time is."""
+        self.assertNotRegex(self.finished("nccl"), "failed|limit|skipped")
+        self.check_files()
+        records = self.lines("records.jsonl")
+        self.assertEqual(len(records), 4)
+        for record in records:
+            self.assertEqual((record["options"]["shared_gpus"], record["options"]["ranks"]), ("allowed", "threads"))
+            self.assertIn("up to 2 ranks share a GPU", record["device"])
+            self.assertTrue(record["command"].startswith("NCCL_MULTI_RANK_GPU_ENABLE=1 frugal measure"))
+        self.assertEqual({unit for _, unit in check_predictions.numbers_of(self.out).values()}, {"bytes", "FLOPs"})
+        log = (self.out / "log.txt").read_text()
+        self.assertRegex(log, "tensor: communicators of a rank take .* of the .* that are reserved")
+        self.assertIn(f"LD_PRELOAD={self.bundle}/nccl/libnccl.so.2", log)
+
+    def test_node(self):
+        """Ranks are processes, a GPU each; all that is measured has a prediction."""
+        self.assertNotRegex(self.finished("node", environment=for_group("node")), "failed|limit|skipped")
+        self.check_files()
+        records = self.lines("records.jsonl")
+        measured = [record for record in records if record["artifact"] in ("measure", "bench/collectives")]
+        self.assertEqual(len(measured), 7 + 3 * 5)
+        for record in measured:
+            self.assertEqual((record["options"]["ranks"], record["options"]["transport"]), ("processes", "nccl"))
+            self.assertEqual([place["gpu"]["index"] for place in record["environment"]["ranks"]], list(range(8)))
+        table = [record for record in records if record["artifact"] == "korthikanti2022/table4"]
+        self.assertTrue(any(record["configuration"]["tensor_parallel_size"] == 8 and record["status"] == "ok"
+                            for record in table))
+        for record in table:
+            self.assertIsNone(record.get("modelled"))
+        kept = "".join(json.dumps(record) + "\n" for record in measured)
+        (self.out / "records.jsonl").write_text(kept)  # the papers' predictions have the table
+        self.check_predicted("node")
 
     def test_rivals_that_fail_leave_what_frugal_measured(self):
         summary = self.finished("rivals", "long-rivals", status=1)  # PyTorch has no emulated GPU

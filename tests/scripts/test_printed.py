@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -175,6 +176,53 @@ class Faults(InAFolder):
         with mock.patch.object(faults, "outcome", lambda by, number=0: said[by, number]), contextlib.redirect_stdout(io.StringIO()) as out:
             self.assertEqual(faults.try_all(numbered), 2)
         self.assertEqual([line.startswith("NOT FOUND: ") for line in out.getvalue().splitlines()], [False, True, True, False])
+
+
+class Nccl(unittest.TestCase):
+    """What scripts/nccl.sh leaves out does nothing where it is called, and nobody would say so."""
+
+    def built(self):
+        done = subprocess.run([SOURCE / "scripts/nccl.sh", "--funcs"], capture_output=True, text=True, check=True)
+        return re.compile("(?:" + done.stdout.strip().replace("*", "[^ ]*") + ")$")  # as NCCL's generator reads it
+
+    def test_has_every_collective_that_is_called(self):
+        called = set()
+        for path in (SOURCE / "engine/comm/nccl").glob("*.cpp"):
+            called.update(re.findall(r"nccl(AllReduce|AllGather|ReduceScatter|Reduce|Broadcast|Send|Recv|AlltoAll|Gather|"
+                                     r"Scatter)\(", path.read_text()))
+        self.assertTrue({"AllReduce", "Send"} <= called, called)
+        needed = {"SendRecv"}
+        for name in called - {"Send", "Recv"}:
+            of = [f"Sum {type_} " for type_ in ("f32", "bf16", "f64")] if "Reduce" in name else [""]
+            needed.update(f"{name} {kind}{algorithm} {protocol}" for kind in of for algorithm in ("RING", "TREE", "NVLS", "PAT")
+                          for protocol in ("LL", "LL128", "SIMPLE"))
+        built = self.built()
+        self.assertEqual([function for function in needed if not built.match(function)], [])
+        for function in ("Reduce Sum f32 RING LL", "AllReduce Prod f32 RING LL", "AllReduce Sum i8 RING LL", "AllGatherV RING LL"):
+            self.assertIsNone(built.match(function), function)
+
+    def test_sums_are_of_the_types_that_it_has(self):
+        text = (SOURCE / "engine/comm/contract.cpp").read_text()
+        (summed,) = re.findall(r"void summed\(.*?\n}", text, re.DOTALL)
+        self.assertEqual(set(re.findall(r"DType::(\w+)", summed)), {"f32", "bf16", "f64"})
+
+    def test_a_tag_of_another_commit_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            top, source = pathlib.Path(folder) / "top", pathlib.Path(folder) / "source"
+            (top / "scripts").mkdir(parents=True)
+            shutil.copy(SOURCE / "scripts/nccl.sh", top / "scripts")
+            (top / "nvcc").write_text("#!/bin/sh\n")
+            (top / "nvcc").chmod(0o755)
+            git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", source]
+            (tag,) = re.findall(r"^tag=(.*)$", (SOURCE / "scripts/nccl.sh").read_text(), re.MULTILINE)
+            subprocess.run(["git", "init", "--quiet", source], check=True)
+            subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message", "Begin"], check=True)
+            subprocess.run([*git, "tag", tag], check=True)
+            done = subprocess.run([top / "scripts/nccl.sh"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "FRUGAL_NCCL_SOURCE": str(source), "PATH": f"{top}:{os.environ['PATH']}"})
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, r"nccl.sh: v[\d.-]+ of .* is [0-9a-f]{40}, and must be [0-9a-f]{40}")
+            self.assertFalse((top / "build").exists())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,10 @@
 #include "engine/comm/nccl/nccl.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
+#include <cstdlib>
+#include <optional>
 
 #include "engine/comm/failure.h"
 #include "engine/comm/nccl/nccl_communicator.h"
@@ -82,13 +86,35 @@ class NcclGroup final : public Group {
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
+/// NCCL's, as it counts: 23007 of 2.30.7.
+std::optional<size_t> loaded_version() {
+  int number = 0;
+  if (ncclGetVersion(&number) != ncclSuccess) return std::nullopt;
+  return static_cast<size_t>(number);
+}
+
 }  // namespace
 
 std::string why_no_nccl() { return ""; }
 
 std::string nccl_version() {
-  int number = 0;
-  return ncclGetVersion(&number) == ncclSuccess ? library_version(static_cast<size_t>(number)) : "";
+  const auto number = loaded_version();
+  return number ? library_version(*number) : "";
+}
+
+bool ranks_may_share_gpus() {
+  const char* const told = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return told != nullptr && std::strtol(told, nullptr, 0) != 0;  // as NCCL reads it
+}
+
+std::string why_no_shared_gpus() {
+  constexpr size_t first = 23000;  // NCCL 2.30
+  const auto number = loaded_version();
+  if (!number || *number >= first) return "";
+  return fmt::format(
+      "NCCL_MULTI_RANK_GPU_ENABLE has ranks share a GPU, and NCCL {}, which was loaded, cannot; "
+      "name the library of NCCL 2.30 or later in LD_PRELOAD (scripts/nccl.sh builds one)",
+      library_version(*number));
 }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,

@@ -16,6 +16,15 @@ std::string why_no_nccl();
 /// Version of NCCL, as it was loaded: "2.27.3"; empty in a build without it.
 std::string nccl_version();
 
+/// Whether NCCL is told that ranks may share a GPU: NCCL_MULTI_RANK_GPU_ENABLE=1, an experiment of
+/// NCCL's. What such ranks compute is right; their times say nothing of GPUs apart.
+bool ranks_may_share_gpus();
+/// Why NCCL, as it was loaded, lets no ranks share a GPU, whatever it is told; empty where it does.
+std::string why_no_shared_gpus();
+/// GPU of rank `rank` of a process that has so many, from the first on: as many ranks as GPUs have
+/// one each, more take turns.
+constexpr int gpu_of_rank(int rank, int first, int gpus) { return first + rank % gpus; }
+
 /// To whom the ranks of a group send messages, from the first to the last or back.
 enum class MessagesTo : uint8_t { nobody, next, previous };
 
@@ -26,6 +35,9 @@ enum class MessagesTo : uint8_t { nobody, next, previous };
 /// A100, which has 108 multiprocessors.
 inline constexpr int collective_blocks = 16, message_blocks = 4;
 static_assert(5 * collective_blocks + 6 * message_blocks <= 108);
+/// The same of either kind where ranks may share a GPU, so that those of two ranks fit.
+inline constexpr int shared_blocks = 4;
+static_assert(2 * (5 + 6) * shared_blocks <= 108);
 constexpr int nccl_blocks(MessagesTo messages) {
   return messages == MessagesTo::nobody ? collective_blocks : message_blocks;
 }

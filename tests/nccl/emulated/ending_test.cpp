@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "engine/comm/nccl/nccl.h"
+#include "kernels/cuda/check.h"
 #include "kernels/cuda/device.h"
 #include "kernels/support/error.h"
 #include "tests/emulator/gpu.h"
+#include "tests/emulator/nccl.h"
 #include "tests/nccl/cluster.h"
 #include "tests/nccl/divisions.h"
 #include "tests/support/message_of.h"
@@ -30,11 +32,20 @@ void sum_once(Rank& rank) {
   rank.device.synchronize();
 }
 
-void use_all_groups(Rank& rank) {
-  const RankGroups& g = rank.groups;
-  for (Communicator* group : {&g.tensor, &g.context, &g.heads, &g.ring, &g.stages, &g.activations,
-                              &g.gradients, &g.data, &g.shards, &g.copies, &g.ends})
-    if (group->size() > 1) group->barrier();
+TEST(NcclGroup, EndsItsCommunicators) {
+  EXPECT_EQ(emulator::nccl::communicators(), 0);
+  {
+    const auto cluster = make_cuda_cluster(of_ranks(4));
+    EXPECT_EQ(emulator::nccl::communicators(), 0) << "made when they are used";
+    for (int i = 0; i < 2; ++i)
+      cluster->run([](Rank& rank) {
+        const Tensor data = testing::write<float>(rank, {1});
+        rank.tensor_group.all_reduce(data).wait();
+        rank.tensor_group.barrier();
+      });
+    EXPECT_EQ(emulator::nccl::communicators(), 4) << "once";
+  }
+  EXPECT_EQ(emulator::nccl::communicators(), 0);
 }
 
 TEST(NcclEnding, GivesItsMemoryBackBeforeAnotherBegins) {
@@ -83,6 +94,20 @@ TEST(NcclEnding, IsAnAbortWhereTheDeadlinePasses) {
   EXPECT_EQ(emulator::nccl::aborted(), aborted + 2);
 }
 
+TEST(NcclFailure, WhatTheLibraryReportsNamesTheCallAndWhatToDo) {
+  const auto cluster = make_cuda_cluster(of_ranks(2));
+  const auto body = [](Rank& rank) {
+    sum_once(rank);
+    if (rank.tensor_group.rank() == 1) emulator::nccl::break_rank(1);
+    sum_once(rank);
+  };
+  const std::string message = message_of<cuda::CudaError>([&] { cluster->run(body); });
+  emulator::nccl::repair();
+  EXPECT_THAT(message, AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl/nccl_link.cpp:"),
+                             HasSubstr("a link went down"), HasSubstr("NCCL_DEBUG=INFO")));
+  cluster->run(sum_once);
+}
+
 TEST(NcclMemory, ThatIsNotThereIsOutOfMemory) {
   const int64_t usual = emulator::gpu().nccl_memory;
   emulator::gpu().nccl_memory = emulator::gpu().memory / collective_blocks + 1;
@@ -105,7 +130,7 @@ TEST(NcclMemory, OfAllCommunicatorsOfARankIsKnownBefore) {
     std::vector<int64_t> free(static_cast<size_t>(run.ranks()));
     for (size_t r = 0; r < free.size(); ++r) free[r] = free_on(static_cast<int>(r));
     const auto cluster = make_cuda_cluster(run);
-    cluster->run(use_all_groups);
+    cluster->run(testing::use_all_groups);
     int64_t most = 0;
     for (size_t r = 0; r < free.size(); ++r) {
       const int64_t others = cluster->rank(static_cast<int>(r)).device.reserved();

@@ -1,0 +1,101 @@
+// Ranks that share a GPU, as NCCL allows where it is told to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/comm/nccl/nccl.h"
+#include "kernels/cuda/check.h"
+#include "tests/emulator/gpu.h"
+#include "tests/engine/comm/group.h"
+#include "tests/nccl/cluster.h"
+#include "tests/support/message_of.h"
+
+namespace frugal::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* variable = "NCCL_MULTI_RANK_GPU_ENABLE";
+
+/// Nothing is told when a test begins, and nothing is left of what it tells.
+class SharedGpus : public ::testing::Test {
+ protected:
+  SharedGpus() { unsetenv(variable); }
+  ~SharedGpus() override {
+    unsetenv(variable);
+    emulator::gpu().nccl_version = 0;
+  }
+  static void tell(const char* value) { setenv(variable, value, 1); }
+};
+
+/// What two ranks on the first GPU have of ones that they sum.
+std::vector<float> sums_on_one_gpu() {
+  const auto first = make_cuda_device(0), second = make_cuda_device(0);
+  const std::vector<Device*> devices = {first.get(), second.get()};
+  const auto group = make_nccl_group(devices, 60);
+  std::vector<float> sums(2);
+  on_every_rank(*group, [&](Communicator& communicator) {
+    try {
+      Device& device = *devices[static_cast<size_t>(communicator.rank())];
+      Ledger ledger(device);
+      const Tensor data(ledger, Kind::activation, DType::f32, {1});
+      device.execute(Fill{data, 1});
+      communicator.all_reduce(data).wait();
+      device.copy_to_host(&sums[static_cast<size_t>(communicator.rank())], data);
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), HasSubstr("invalid usage"));
+    }
+  });
+  return sums;
+}
+
+TEST_F(SharedGpus, AreRefusedByTheLibraryUnlessItIsTold) {
+  EXPECT_EQ(sums_on_one_gpu(), std::vector<float>({0, 0}));
+  tell("1");
+  EXPECT_EQ(sums_on_one_gpu(), std::vector<float>({2, 2}));
+}
+
+TEST_F(SharedGpus, HaveRanksThatTakeTurns) {
+  std::vector<int> gpus;
+  for (int rank = 0; rank < 5; ++rank) gpus.push_back(gpu_of_rank(rank, 2, 3));
+  EXPECT_EQ(gpus, std::vector<int>({2, 3, 4, 2, 3}));
+}
+
+TEST_F(SharedGpus, AreSharedWhereTheVariableIsANumberAndNotZero) {
+  EXPECT_FALSE(ranks_may_share_gpus());
+  for (const auto& [value, may] :
+       {std::pair{"1", true}, {"0x2", true}, {"0", false}, {"", false}, {"yes", false}}) {
+    tell(value);
+    EXPECT_EQ(ranks_may_share_gpus(), may) << value;
+  }
+}
+
+TEST_F(SharedGpus, NeedALibraryThatCanDoIt) {
+  const RunConfig run = testing::of_ranks(2);
+  EXPECT_THAT(why_not_on_gpus(run, 2, 1), HasSubstr("need a GPU each, and there is 1"));
+  tell("1");
+  emulator::gpu().nccl_version = 22907;
+  EXPECT_THAT(why_not_on_gpus(run, 2, 1),
+              AllOf(HasSubstr("NCCL 2.29.7, which was loaded, cannot"), HasSubstr("LD_PRELOAD"),
+                    HasSubstr("scripts/nccl.sh")));
+  EXPECT_EQ(why_not_on_gpus(run, 2, 2), "") << "a GPU each";
+  emulator::gpu().nccl_version = 23000;
+  EXPECT_EQ(why_not_on_gpus(run, 2, 1), "");
+}
+
+/// All that a rank's kernels may have waiting at a time fits beside another rank's.
+TEST_F(SharedGpus, HaveFewBlocksOfEachKernel) {
+  const int64_t before = emulator::gpu().nccl_memory;
+  const auto taken = [&] {
+    const auto cluster = make_cuda_cluster(testing::of_ranks(2));
+    const int64_t free = free_gpu_memory(0);
+    cluster->run(testing::use_all_groups);
+    return (free - free_gpu_memory(0)) / before;  // a page for each block
+  };
+  EXPECT_EQ(taken(), collective_blocks);
+  tell("1");
+  EXPECT_EQ(taken(), shared_blocks);
+}
+
+}  // namespace
+}  // namespace frugal::engine
