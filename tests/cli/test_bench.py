@@ -1,6 +1,7 @@
 """frugal bench."""
 
 import json
+import re
 import subprocess
 import tempfile
 
@@ -40,6 +41,28 @@ class Bench(Cli):
             done = subprocess.run([FRUGAL, "bench", "plan", "--case", "gpt2-124m/8/32/1f1b", "--format", "markdown"], cwd=folder,
                                   capture_output=True, text=True, check=True)
         self.assertIn(done.stdout.splitlines()[2], (SOURCE / "results/virtual/plan.md").read_text().splitlines())
+
+    def test_collectives_of_a_virtual_node(self):
+        """What crosses each link, and at which rate: that of one size for all three, higher for larger ones, and never
+        the link's own."""
+        self.run_frugal("bench", "collectives", "--on", "virtual:h100-dgx", "--out", "out")
+        rates = {}
+        for record in self.records():
+            collective, size = record["case"].split("/")
+            number, unit = re.fullmatch(r"(\d+)(.*)", size).groups()
+            crosses = int(number) * {"KiB": 2**10, "MiB": 2**20}[unit] * 7 / 8 * (2 if collective == "all-reduce" else 1)
+            self.assertEqual(record["metrics"]["work"]["median"], crosses)
+            self.assertEqual(record["configuration"]["tensor_parallel_size"], 8)
+            rates.setdefault(int(number) * {"KiB": 1, "MiB": 2**10}[unit], {})[collective] = (
+                crosses / record["metrics"]["time"]["median"])
+        link = json.loads((SOURCE / "hardware/h100-dgx.json").read_text())
+        self.assertEqual([len(of_size) for of_size in rates.values()], [3] * 5)
+        slowest = 0
+        for size, of_size in sorted(rates.items()):
+            self.assertLess(max(of_size.values()) / min(of_size.values()), 1.1, size)
+            self.assertGreater(min(of_size.values()), slowest, size)
+            slowest = max(of_size.values())
+        self.assertLess(slowest, link["network"]["link_bandwidth"]["value"])
 
     def test_records(self):
         done = self.run_frugal(*ONE)
