@@ -33,10 +33,6 @@ const std::map<std::string, int RunConfig::*> layouts = {
     {"pipeline-parallel", &RunConfig::pipeline_parallel},
     {"data-parallel", &RunConfig::data_parallel}};
 
-std::string name_of_size(int64_t bytes) {
-  return bytes < 1 << 20 ? fmt::format("{}KiB", bytes >> 10) : fmt::format("{}MiB", bytes >> 20);
-}
-
 /// Whether threads can be where the processes are.
 bool on_one_host() { return Processes::here() == nullptr || Processes::here()->hosts() == 1; }
 

@@ -1,6 +1,9 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "bench/namespace.h"
 #include "engine/cluster.h"
@@ -55,6 +58,11 @@ inline std::function<double()> timed_on(Device& device, std::function<void()> is
     device.synchronize();
     return (device.now() - start) / repetitions;
   };
+}
+
+/// "64KiB", "16MiB": of a buffer's bytes, the values of an axis.
+inline std::string name_of_size(int64_t bytes) {
+  return bytes < 1 << 20 ? fmt::format("{}KiB", bytes >> 10) : fmt::format("{}MiB", bytes >> 20);
 }
 
 /// A case that runs no model.

@@ -70,7 +70,8 @@ int64_t memory_of_communicators(const RunConfig& config) {
                              const std::vector<Stream>& /*streams*/, MessagesTo messages) {
       const auto size = static_cast<int>(ranks.size());
       const bool member = std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-      if (member && size > 1) bytes += nccl_memory(messages, exchanging(layout, use, size));
+      if (member && size > 1)
+        bytes += nccl_memory(messages, blocks_here(messages), exchanging(layout, use, size));
       return std::make_unique<LocalGroup>(size);
     };
     const auto meeting = [&](GroupUse use, const std::vector<int>& ranks) {

@@ -53,9 +53,16 @@ if (($(grep -cx 'all_reds = \["sum"\]\|all_tys = \["f32"\]' "$symmetric") != 2))
   fail "$symmetric names no reductions and types to choose from; look at $tag again"
 fi
 
+# CUDA's headers without an NCCL's that may lie among them.
+mkdir "$work/cuda"
+for header in "${nvcc%/bin/*}"/include/*; do
+  [[ ${header##*/} == nccl* ]] || ln -s "$header" "$work/cuda/"
+done
+
 start=$SECONDS
-make --silent -C "$work/src" lib --jobs "${FRUGAL_JOBS:-$(nproc)}" CUDA_HOME="${nvcc%/bin/*}" BUILDDIR="$work/built" \
-  NVCC_GENCODE="-gencode=arch=compute_$architecture,code=sm_$architecture" ONLY_FUNCS="$funcs" >"$work/log" 2>&1 || {
+make --silent -C "$work/src" lib --jobs "${FRUGAL_JOBS:-$(nproc)}" CUDA_HOME="${nvcc%/bin/*}" CUDA_INC="$work/cuda" \
+  BUILDDIR="$work/built" NVCC_GENCODE="-gencode=arch=compute_$architecture,code=sm_$architecture" ONLY_FUNCS="$funcs" \
+  >"$work/log" 2>&1 || {
   tail -n 20 "$work/log" >&2
   fail "make failed"
 }

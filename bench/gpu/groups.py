@@ -18,7 +18,7 @@ TWO = {"tensor-parallel": ["--tensor-parallel", "2", "--sequence-parallel"], "da
        "weights divided": ["--data-parallel", "2", "--shard", "weights"]}
 # Of a node of eight GPUs.
 GPT = ["--model", "gpt2-1.5b", "--type", "bf16", "--attention", "fused", "--dropout", "0"]
-STAGES = [*GPT, "--micro-batch", "1", "--pipeline-parallel", "8", "--microbatches", "16"]
+STAGES = [*GPT, "--clip", "0", "--micro-batch", "1", "--pipeline-parallel", "8", "--microbatches", "16"]
 NODE = {"22B, tensor-parallel 8": ["--model", "22B", "--layers", "4", "--type", "bf16", "--micro-batch", "4",
                                    "--recompute", "selective", "--tensor-parallel", "8", "--sequence-parallel"],
         "1.5B, data-parallel 8": [*GPT, "--micro-batch", "4", "--data-parallel", "8"],

@@ -118,7 +118,9 @@ bool Member::join() {
                                    [&](const auto& rank) { return rank.gpu == number; });
   if (complete()) unlink(name_.c_str());  // nobody else looks for it
   const char* const told = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  return alike == 1 || (told != nullptr && std::string_view(told) == "1");
+  const bool allowed = alike == 1 || (told != nullptr && std::string_view(told) == "1");
+  if (!allowed) own.left = true;  // nobody has to wait for it
+  return allowed;
 }
 
 bool Member::complete() const {

@@ -62,15 +62,20 @@ class NcclCollectives : public ::testing::Test {
       for (size_t r = 0; r < cpu.size(); ++r)
         for (size_t i = 0; i < cpu[r].size(); ++i)
           ASSERT_NEAR(number(nccl[r][i]), number(cpu[r][i]),
-                      exact ? 0 : 2 * ranks * rounding * number(bounds[r][i]))
+                      exact ? 0 : 2 * ranks * rounding() * number(bounds[r][i]))
               << i << ", rank " << r << " of " << ranks;
     }
   }
 
  private:
   static constexpr double deadline = 60;
-  static constexpr double rounding =
-      dtype_of<T> == DType::bf16 ? 1.0 / 256 : std::numeric_limits<T>::epsilon();
+  static constexpr double rounding() {
+    if constexpr (dtype_of<T> == DType::bf16) {
+      return 1.0 / 256;
+    } else {
+      return std::numeric_limits<T>::epsilon();
+    }
+  }
   static double number(T value) {
     if constexpr (dtype_of<T> == DType::bf16)
       return static_cast<float>(value);

@@ -6,12 +6,11 @@ namespace {
 
 /// Why no two ranks can be here; empty where they can.
 std::string why_no_ranks() {
-  using namespace frugal;
-  if (std::string why = engine::why_no_nccl(); !why.empty()) return why;
-  if (std::string why = kernels::why_no_gpu(); !why.empty()) return why;
-  if (testing::most_ranks() < 2)
+  if (std::string why = frugal::engine::why_no_nccl(); !why.empty()) return why;
+  if (std::string why = frugal::kernels::why_no_gpu(); !why.empty()) return why;
+  if (frugal::testing::most_ranks() < 2)
     return "there is one GPU, and ranks may share it only where NCCL_MULTI_RANK_GPU_ENABLE is 1";
-  return kernels::gpus().size() < 2 ? engine::why_no_shared_gpus() : "";
+  return frugal::kernels::gpus().size() < 2 ? frugal::engine::why_no_shared_gpus() : "";
 }
 
 }  // namespace

@@ -41,17 +41,20 @@ static_assert(2 * (5 + 6) * shared_blocks <= 108);
 constexpr int nccl_blocks(MessagesTo messages) {
   return messages == MessagesTo::nobody ? collective_blocks : message_blocks;
 }
-/// Bytes of a GPU that a communicator takes, at most, whose rank exchanges messages with so many
-/// others besides its collectives. By NCCL's source (2.28: init.cc, transport/p2p.cc,
-/// transport/nvls.cc) a connection has 4 MiB for the simple protocol, 4.7 for LL128 and 0.5 for LL,
-/// in pages of 2 MiB on both sides: 12 MiB. A block has a connection of the ring, two of the tree,
-/// and of NVLink's switches 2 MiB for each of up to eight GPUs. A block of messages has a
-/// connection on either side.
-constexpr int64_t nccl_memory(MessagesTo messages, int exchanging = 0) {
+/// Those of this process's communicators.
+inline int blocks_here(MessagesTo messages) {
+  return ranks_may_share_gpus() ? shared_blocks : nccl_blocks(messages);
+}
+/// Bytes of a GPU that a communicator of so many blocks takes, at most, whose rank exchanges
+/// messages with so many others besides its collectives. By NCCL's source (2.28: init.cc,
+/// transport/p2p.cc, transport/nvls.cc) a connection has 4 MiB for the simple protocol, 4.7 for
+/// LL128 and 0.5 for LL, in pages of 2 MiB on both sides: 12 MiB. A block has a connection of the
+/// ring, two of the tree, and of NVLink's switches 2 MiB for each of up to eight GPUs. A block of
+/// messages has a connection on either side.
+constexpr int64_t nccl_memory(MessagesTo messages, int blocks, int exchanging = 0) {
   constexpr int64_t mebibyte = int64_t{1} << 20, connection = 12 * mebibyte;
-  return nccl_blocks(messages) * (messages == MessagesTo::nobody
-                                      ? (3 + exchanging) * connection + 16 * mebibyte
-                                      : 2 * connection);
+  return blocks * (messages == MessagesTo::nobody ? (3 + exchanging) * connection + 16 * mebibyte
+                                                  : 2 * connection);
 }
 
 /// A group of ranks on CUDA devices, rank r on devices[r]; the devices outlive it. Its

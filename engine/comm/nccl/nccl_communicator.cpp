@@ -213,8 +213,7 @@ class NcclCommunicator final : public Communicator {
   /// All ranks come here before their first collective, each in a thread of its own.
   void connect() {
     if (link_.is_open()) return;
-    link_.open(peers_.id(), rank_, size(),
-               ranks_may_share_gpus() ? shared_blocks : nccl_blocks(messages_));
+    link_.open(peers_.id(), rank_, size(), blocks_here(messages_));
     watch_.until({"connecting the ranks", {}}, [this] { return link_.settled(); });
     if (messages_ != MessagesTo::nobody) meet_neighbours();
   }

@@ -44,12 +44,12 @@ bool tells_of_memory(std::string_view said) {
   size_t free = 0, total = 0;
   cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   const auto there = static_cast<int64_t>(free), all = static_cast<int64_t>(total);
+  const int64_t most = nccl_memory(MessagesTo::nobody, blocks_here(MessagesTo::nobody));
   throw OutOfMemory(
       fmt::format("cuda: out of memory for NCCL's own buffers ({}: {}; {} of {} free, and a "
                   "communicator takes up to {})",
-                  call, said, bytes_in_words(there), bytes_in_words(all),
-                  bytes_in_words(nccl_memory(MessagesTo::nobody))),
-      nccl_memory(MessagesTo::nobody), all - there, all);
+                  call, said, bytes_in_words(there), bytes_in_words(all), bytes_in_words(most)),
+      most, all - there, all);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <mutex>
+
 #include "engine/comm/nccl/nccl.h"
 #include "kernels/cuda/check.h"
 #include "tests/emulator/gpu.h"
@@ -28,31 +31,43 @@ class SharedGpus : public ::testing::Test {
   static void tell(const char* value) { setenv(variable, value, 1); }
 };
 
-/// What two ranks on the first GPU have of ones that they sum.
-std::vector<float> sums_on_one_gpu() {
+/// What two ranks on the first GPU have of ones that they sum, and what they say otherwise.
+struct Sums {
+  std::array<float, 2> values{};
+  std::string said;
+};
+Sums sums_on_one_gpu() {
   const auto first = make_cuda_device(0), second = make_cuda_device(0);
   const std::vector<Device*> devices = {first.get(), second.get()};
   const auto group = make_nccl_group(devices, 60);
-  std::vector<float> sums(2);
+  Sums sums;
+  std::mutex mutex;
   on_every_rank(*group, [&](Communicator& communicator) {
+    const auto rank = static_cast<size_t>(communicator.rank());
     try {
-      Device& device = *devices[static_cast<size_t>(communicator.rank())];
-      Ledger ledger(device);
+      Ledger ledger(*devices[rank]);
       const Tensor data(ledger, Kind::activation, DType::f32, {1});
-      device.execute(Fill{data, 1});
+      devices[rank]->execute(Fill{data, 1});
       communicator.all_reduce(data).wait();
-      device.copy_to_host(&sums[static_cast<size_t>(communicator.rank())], data);
+      devices[rank]->copy_to_host(&sums.values.at(rank), data);
     } catch (const std::exception& error) {
-      EXPECT_THAT(error.what(), HasSubstr("invalid usage"));
+      communicator.abort(error.what());
+      const std::lock_guard lock(mutex);
+      sums.said += error.what();
     }
   });
   return sums;
 }
 
 TEST_F(SharedGpus, AreRefusedByTheLibraryUnlessItIsTold) {
-  EXPECT_EQ(sums_on_one_gpu(), std::vector<float>({0, 0}));
+  const Sums refused = sums_on_one_gpu();
+  EXPECT_EQ(refused.values, (std::array<float, 2>{}));
+  EXPECT_THAT(refused.said, HasSubstr("ncclCommInitRankConfig"));
+  EXPECT_THAT(refused.said, HasSubstr("invalid usage"));
   tell("1");
-  EXPECT_EQ(sums_on_one_gpu(), std::vector<float>({2, 2}));
+  const Sums sums = sums_on_one_gpu();
+  EXPECT_EQ(sums.said, "");
+  EXPECT_EQ(sums.values, (std::array<float, 2>{2, 2}));
 }
 
 TEST_F(SharedGpus, HaveRanksThatTakeTurns) {
