@@ -16,6 +16,7 @@ sys.path[:0] = [str(SOURCE / "bench/gpu"), str(SOURCE / "bench")]
 
 import groups  # noqa: E402  (the path comes first)
 import parts  # noqa: E402
+import ranks  # noqa: E402
 import run  # noqa: E402
 import sanitize  # noqa: E402
 
@@ -59,6 +60,61 @@ class Parts(unittest.TestCase):
         self.assertEqual(found, [("memcheck", name, outcome, 7) for name, outcome in
                                  (("A.B", "found"), ("C.D", "ok"), ("E.F", "skipped"), ("G.H", "failed"))])
         self.assertEqual((watch.left, watch.current), (["I.J"], "I.J"))
+
+
+class Ranks(unittest.TestCase):
+    """As many processes as ranks, each told what torchrun tells it."""
+
+    def started(self, size, code):
+        with tempfile.TemporaryDirectory() as folder:
+            status = ranks.run(size, [sys.executable, "-c", f"import os, sys, time, signal\n{code}", folder])
+            return status, {path.name: path.read_text() for path in pathlib.Path(folder).iterdir()}
+
+    def test_are_told_apart_and_where_the_first_one_is(self):
+        status, told = self.started(3, "e = os.environ\nwith open(sys.argv[1] + '/' + e['RANK'], 'w') as f: f.write(' '.join(e[k] for k in "
+                                       "('LOCAL_RANK', 'WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT', 'TORCHELASTIC_RUN_ID')))")
+        self.assertEqual((status, set(told)), (0, {"0", "1", "2"}))
+        words = {rank: text.split() for rank, text in told.items()}
+        self.assertEqual({rank: of[:3] for rank, of in words.items()}, {rank: [rank, "3", "localhost"] for rank in "012"})
+        self.assertEqual(len({tuple(of[3:]) for of in words.values()}), 1)
+
+    def test_one_that_fails_ends_the_others(self):
+        start = time.monotonic()
+        status, told = self.started(3, "if os.environ['RANK'] == '1': sys.exit(6)\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+                                       "time.sleep(60)")
+        self.assertEqual((status, told), (6, {}))
+        self.assertLess(time.monotonic() - start, 50)
+
+    def test_one_that_is_killed_has_a_shells_status(self):
+        self.assertEqual(self.started(1, "os.kill(os.getpid(), signal.SIGKILL)")[0], 128 + 9)
+
+    def test_bad_use(self):
+        for arguments in ([], ["3"], ["0", "true"], ["x", "true"]):
+            with mock.patch.object(sys, "argv", ["ranks.py", *arguments]), contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertEqual(ranks.main(), 2)
+            self.assertIn("usage: ranks.py PROCESSES COMMAND", said.getvalue())
+
+
+class Groups(unittest.TestCase):
+    def test_two_ranks_have_the_carried_library_where_there_is_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder) / "release"
+            (build.parent / "nccl").mkdir()
+            words = lambda: [word for part in groups.Groups(build, SOURCE, SOURCE, SOURCE).nccl() for word in part.command]
+            self.assertFalse(any(str(word).startswith("LD_PRELOAD") for word in words()))
+            (build.parent / "nccl/libnccl.so.2").touch()
+            self.assertEqual(words().count(f"LD_PRELOAD={build.parent}/nccl/libnccl.so.2"), 5)
+            self.assertEqual(words().count("NCCL_MULTI_RANK_GPU_ENABLE=1"), 5)
+
+    def test_a_node_is_run_by_eight_processes_and_predicted_by_one(self):
+        real = groups.Groups(SOURCE, SOURCE, SOURCE, SOURCE)
+        self.assertNotIn("node", real.by_topic())
+        by_ranks = [part.name for part in real.node() if part.command[:4] == [sys.executable, "-B", SOURCE / "gpu/ranks.py", "8"]]
+        predicted = groups.Groups(SOURCE, SOURCE, SOURCE, SOURCE, "h100-dgx")
+        self.assertEqual([part.name for part in predicted.predicted(["node"])], by_ranks)
+        self.assertTrue(all("virtual:h100-dgx" in part.command and SOURCE / "gpu/ranks.py" not in part.command
+                            for part in predicted.predicted(["node"])))
+        self.assertFalse({part.name for part in predicted.predicted([])} & set(by_ranks))
 
 
 if __name__ == "__main__":

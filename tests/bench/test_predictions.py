@@ -89,6 +89,21 @@ class Predictions(unittest.TestCase):
         return {cells[1]: cells[2:-1] for cells in
                 ([c.strip() for c in line.split("|")] for line in text.splitlines() if line.startswith("|"))}
 
+    def test_of_ranks_that_share_a_gpu_memory_alone_is_a_number(self):
+        """And runs that divide work in other ways have other names."""
+        shape = {"model": {"name": "m", "layers": 1, "sequence_length": 8, "dropout": 0}, "microbatch_size": 1, "recompute": "none",
+                 "tensor_parallel_size": 1}
+        runs = [{}, {"data_parallel_size": 2}, {"data_parallel_size": 2, "overlap_grad_reduce": True},
+                {"pipeline_parallel_size": 2, "schedule": "1f1b", "microbatches": 4},
+                {"pipeline_parallel_size": 2, "schedule": "gpipe", "microbatches": 4}]
+        records = [{**record(**shape, **run), "artifact": "measure"} for run in runs]
+        self.assertEqual(len({check_predictions.label_of(each) for each in records}), 5)
+        apart = {**records[1], "options": {"ranks": "threads"}}
+        shared = {**records[1], "options": {"ranks": "threads", "shared_gpus": "allowed"}}
+        units = [{unit for _, unit in check_predictions.numbers_of_record(each).values()} for each in (apart, shared)]
+        self.assertEqual(units, [{"s", "bytes", "FLOPs", "1"}, {"bytes", "FLOPs"}])
+        self.assertNotEqual(check_predictions.label_of(apart), check_predictions.label_of(shared))
+
     def test_ten_percent_of_a_median_is_as_predicted_and_more_is_not(self):
         predicted = self.side("p", record())
         for name, seconds, fits in (("near", 0.0219, True), ("far", 0.0221, False), ("short", 0.0179, False)):
