@@ -192,7 +192,8 @@ class Groups:
         parts = [Part("collectives by size", 60, bench), *measured]
         parts = [part._replace(command=[*together, *part.command]) for part in parts]
         if self.machine:
-            return parts
+            return [*parts, Part("table 4", 75, [self.frugal, "predict", "korthikanti2022/table4", "--hardware", self.machine,
+                                                 "--out", self.out])]
         table = [self.frugal, "reproduce", "korthikanti2022/table4", "--on", self.on, "--ranks", "threads", "--stop",
                  "samples", "--budget", "5", "--out", self.out]
         return [Part("NCCL's own tests", 75, [self.ranks], shows=FAILED), *parts,

@@ -354,8 +354,6 @@ class Groups(Script):
                             for record in table))
         for record in table:
             self.assertIsNone(record.get("modelled"))
-        kept = "".join(json.dumps(record) + "\n" for record in measured)
-        (self.out / "records.jsonl").write_text(kept)  # the papers' predictions have the table
         self.check_predicted("node")
 
     def test_rivals_that_fail_leave_what_frugal_measured(self):
