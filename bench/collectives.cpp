@@ -15,6 +15,8 @@ namespace {
 constexpr int ranks_of_node = 8;
 /// Bytes of a whole buffer.
 constexpr int64_t buffers[] = {64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30};
+/// Each rank has one, and ranks of a processor share its memory.
+constexpr int64_t largest_on_cpu = 16 << 20;
 /// Bytes that one sample moves, so that it takes about a millisecond or more; and collectives in
 /// it, at most.
 constexpr int64_t bytes_of_sample = 256 << 20;
@@ -39,10 +41,12 @@ std::optional<BenchmarkCase> collective_at(const Point& point) {
   });
   if (name == names.end() || size == std::end(buffers)) return std::nullopt;
   const auto collective = static_cast<size_t>(name - names.begin());
-  return BenchmarkCase{.config = config_of_ranks(ranks_of_node),
-                       .make = [collective, bytes = *size](const Target& target) {
-                         return run_of_collective(target, collective, bytes);
-                       }};
+  return BenchmarkCase{
+      .config = config_of_ranks(ranks_of_node),
+      .make = [collective, bytes = *size](
+                  const Target& target) { return run_of_collective(target, collective, bytes); },
+      .only_on = *size > largest_on_cpu ? std::vector{DeviceKind::cuda, DeviceKind::simulated}
+                                        : std::vector<DeviceKind>{}};
 }
 
 std::vector<BenchmarkAxis> axes_of_collectives() {
@@ -59,12 +63,13 @@ const Benchmark& collectives() {
   using Shows = ResultColumn::Shows;
   static const Benchmark benchmark = {
       .name = "collectives",
-      .title = "All-reduce, all-gather and reduce-scatter of bf16 among the eight GPUs of a node",
+      .title =
+          "All-reduce, all-gather and reduce-scatter of bf16 among eight ranks, the GPUs of a node",
       .axes = axes_of_collectives(),
       .at = collective_at,
       .columns = {{"ms", metric::time, Shows::value, 1e-3},
                   {"GB/s of each link", metric::time, Shows::rate, 1e9}},
-      .places = {DeviceKind::cuda, DeviceKind::simulated},
+      .places = {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::simulated},
       .processes = true};
   return benchmark;
 }

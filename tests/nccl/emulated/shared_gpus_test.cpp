@@ -102,8 +102,8 @@ TEST_F(SharedGpus, NeedALibraryThatCanDoIt) {
 TEST_F(SharedGpus, HaveFewBlocksOfEachKernel) {
   const int64_t of_block = emulator::gpu().nccl_memory;
   const auto taken = [&] {
-    const auto cluster = make_cuda_cluster(testing::of_ranks(2));
     const int64_t free = free_gpu_memory(0);
+    const auto cluster = make_cuda_cluster(testing::of_ranks(2));
     cluster->run(testing::use_all_groups);
     const int64_t others = cluster->rank(0).device.reserved();
     return (free - free_gpu_memory(0) - others) / of_block;
