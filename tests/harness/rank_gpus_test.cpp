@@ -68,8 +68,8 @@ TEST(RankGpus, MayBeSharedByRanksThatFindNoneLeft) {
 
 TEST(RankGpus, HaveAsManyRanksAsShareThem) {
   const std::vector<std::string> hosts = {"n1", "n1", "n2", "n1"};
-  const std::vector<RankGpu> gpus = {{0, "H200", "a"}, {1, "H200", "b"}, {0, "H200", "a"},
-                                     {0, "H200", "a"}};
+  const std::vector<RankGpu> gpus = {
+      {0, "H200", "a"}, {1, "H200", "b"}, {0, "H200", "a"}, {0, "H200", "a"}};
   using Ranks = std::map<std::pair<std::string, std::string>, int>;
   EXPECT_EQ(ranks_of_gpus(hosts, gpus),
             (Ranks{{{"n1", "a"}, 2}, {{"n1", "b"}, 1}, {{"n2", "a"}, 1}}));
