@@ -86,10 +86,10 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
 /// (engine/comm/nccl/nccl.h); 0 for one rank.
 int64_t memory_of_communicators(const RunConfig& config);
 
-/// Ranks as threads of this process, a GPU each: those of gpus() (kernels/cuda/gpus.h) from `first`
-/// on. A collective or message that takes longer than `deadline` seconds ends the run. Rank r runs
-/// on processors[r]; where there are none, wherever the system puts it. Throws InputError for what
-/// why_not_on_gpus() says.
+/// Ranks as threads of this process, a GPU each, or by turns where ranks_may_share_gpus(), of those
+/// of gpus() (kernels/cuda/gpus.h) from `first` on. A collective or message that takes longer than
+/// `deadline` seconds ends the run. Rank r runs on processors[r]; where there are none, wherever
+/// the system puts it. Throws InputError for what why_not_on_gpus() says.
 ///
 /// Threads of a process share its queue of launches and CUDA's locks. So each rank waits before it
 /// is further ahead of its GPU than its share of the queue.
