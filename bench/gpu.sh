@@ -28,7 +28,7 @@
 #                      two calls: rows of changed kernels, combinations, profile, table 4 in a steady state, GPT-2 and
 #                      PyTorch; no group without a name has it run
 #   second-call        the second one, at most 230 s: products, what fills the memory, offload, compute-sanitizer
-#   third-call         at most 200 s, where these left as much: lone stages of 22B and 175B
+#   third-call         at most 290 s, where these left as much: two ranks of NCCL's, lone stages of 22B and 175B
 # and of every group summary.txt, a line for each part, log.txt, all that the parts said, and clocks.csv, the
 # GPU's clocks, power and temperature.
 # frugal report OUT --format json makes cells and claims of records.jsonl.
