@@ -78,8 +78,6 @@ def label_of(record):
     words = [model["name"].removesuffix("*"), f"{model['layers']} layers", f"s {model['sequence_length']}",
              f"b {configuration['microbatch_size']}", configuration.get("attention", "separate"),
              f"recompute {configuration['recompute']}"]
-    if configuration.get("pipeline_parallel_size", 1) > 1:
-        words.append(f"p {configuration['pipeline_parallel_size']}, m {configuration['microbatches']}")
     if configuration["tensor_parallel_size"] > 1:
         words.append(f"t {configuration['tensor_parallel_size']}")
     if modules := configuration.get("recompute_modules"):

@@ -44,7 +44,8 @@ def of_copy(by, seconds, work, rounds="1", status="ok"):
 def alone(seconds, load=None, stages=(0, 1, 7)):
     """A model whose stages ran alone; of a virtual machine without a load."""
     configuration = {"model": {"name": "175B", "layers": 96, "sequence_length": 2048, "dropout": 0.1}, "microbatch_size": 1,
-                     "recompute": "selective", "tensor_parallel_size": 8, "pipeline_parallel_size": 8, "microbatches": 16}
+                     "recompute": "selective", "tensor_parallel_size": 8, "pipeline_parallel_size": 8, "microbatches": 16,
+                     "schedule": "interleaved"}
     parts = {"step_time": seconds, "computation_time": seconds / 2, "communication_time": seconds / 4, "bubble_time": seconds / 4}
     metrics = {name: {"unit": "s", "samples": [value] * 7, "median": value, "interval": {"low": 0.9 * value, "high": 1.1 * value}}
                for name, value in parts.items()}
@@ -190,7 +191,7 @@ class Predictions(unittest.TestCase):
         predicted, measured = [alone(4)], [alone(4.1, "none"), alone(8, "all")]
         sides = [self.side(name, *records) for name, records in (("p", predicted), ("m", measured))]
         numbers = [check_predictions.numbers_of(pathlib.Path(side)) for side in sides]
-        label = "measure 175B, 96 layers, s 2048, b 1, separate, recompute selective, p 8, m 16, t 8"
+        label = "measure 175B, 96 layers, s 2048, b 1, separate, recompute selective, t 8, p 8, interleaved, m 16"
         self.assertEqual([side[f"{label}: step_time"] for side in numbers], [(4, "s"), (4.1, "s")])
         self.assertEqual(set(numbers[0]), set(numbers[1]))
         (row,) = lone_tables.rows(predicted, measured)
