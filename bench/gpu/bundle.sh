@@ -37,6 +37,6 @@ patchelf --set-rpath '$ORIGIN' "$work"/bundle/lib/*
 if [[ -f $build/../nccl/libnccl.so.2 ]]; then
   cp -r "$build/../nccl" "$work/bundle/"
 fi
-# The two programs have most of their code in common: a window of 64 MiB has both.
-XZ_OPT=-9 tar -C "$work" -cJf "$bundle" bundle
+# The programs have most of their code in common: a window of 64 MiB has all of them.
+XZ_OPT=${XZ_OPT:--9} tar -C "$work" -cJf "$bundle" bundle
 du -h "$bundle"
