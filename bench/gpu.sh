@@ -35,6 +35,7 @@
 # bench/gpu.sh --predict MACHINE BUILD OUT needs no GPU: all that measures, on the virtual machine of that name; with
 # node behind it what a node of eight measures.
 # bench/gpu/check_predictions.py holds what was measured against that, and bench/gpu/profile_tables.py step by step.
+# FRUGAL_GPU_PATIENCE=N gives each part N times as long, for an emulated GPU.
 # The GPU is checked first. Where that fails, nothing else is run, and the exit status is 3. Parts go on after
 # one that failed; the exit status is 1 then. What a part finished is on the disk, whenever it is stopped.
 exec python3 -B "$(dirname "${BASH_SOURCE[0]}")/gpu/run.py" "$@"

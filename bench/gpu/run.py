@@ -15,6 +15,7 @@ import libraries
 import parts
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
+PATIENCE = "FRUGAL_GPU_PATIENCE"
 USAGE = (f"usage: bench/gpu.sh BUILD OUT [{'|'.join(groups.Groups(*[BENCH] * 4).all)} ...], or "
          "bench/gpu.sh --predict MACHINE BUILD OUT [node]")
 
@@ -101,7 +102,16 @@ def predict(machine, build, out, aside, wanted):
     return all([runner.run([part]) for part in all_groups.predicted(wanted)])
 
 
+def patience():
+    """How many times as long as on a GPU each part may take: an emulated one is as slow as its processor."""
+    text = os.environ.get(PATIENCE, "1")
+    if not text.isdigit() or int(text) == 0:
+        fail(f'{PATIENCE} is "{text}", and must be a whole number from 1')
+    return int(text)
+
+
 def run(build, out, aside, wanted):
+    times = patience()
     all_groups = groups.Groups(build, BENCH, out, aside)
     environment = usable([all_groups.frugal, all_groups.tests, all_groups.ranks], all_groups.nccl_library)
     out.mkdir(parents=True, exist_ok=True)
@@ -115,8 +125,8 @@ def run(build, out, aside, wanted):
     good = True
     with clocks_kept(out):
         for name in wanted:
-            runner.note(f"--- {name}, at most {groups.seconds_of(name, all_groups.all[name])} s")
-            members = all_groups.all[name]
+            members = [part._replace(seconds=times * part.seconds) for part in all_groups.all[name]]
+            runner.note(f"--- {name}, at most {groups.seconds_of(name, members)} s")
             for together in [members] if name == "smoke" else [[part] for part in members]:
                 good = runner.run(together) and good
     return good

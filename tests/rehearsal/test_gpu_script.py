@@ -36,6 +36,7 @@ WINDOWS = {"smoke": (10, 25), "correctness": (10, 100), "combinations": (6, 20),
            "profile": (6, 30), "rivals": (4, 20), "long-rivals": (4, 20), "papers": (20, 80), "techniques": (6, 40),
            "lone-stages": (6, 40), "nccl": (6, 60), "node": (6, 60), "first-call": (6, 90), "second-call": (6, 40),
            "third-call": (6, 40)}
+PATIENCE = 4  # times as long as a GPU may take
 MOST_FILES, MOST_BYTES = 8, 16 << 20  # that come back from a lent machine
 # Wrong without computing; all of them take the emulator minutes.
 TESTS = """#!/bin/sh
@@ -86,6 +87,7 @@ def setUpModule():
     tools.mkdir()
     write_program(tools / "compute-sanitizer", SANITIZER)
     Script.environment = {**os.environ, "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_TEST_SMALL": "1",
+                          "FRUGAL_GPU_PATIENCE": str(PATIENCE),
                           "FRUGAL_CACHE": str(Script.top / "cache"),
                           "PATH": f"{tools}:{os.environ['PATH']}"}
 
@@ -341,7 +343,11 @@ class Groups(Script):
 
     def test_node(self):
         """Ranks are processes, a GPU each; all that is measured has a prediction."""
-        self.assertNotRegex(self.finished("node", environment=for_group("node")), "failed|limit|skipped")
+        summary = self.finished("node", environment=for_group("node"))
+        self.assertNotRegex(summary, "failed|limit|skipped")
+        limits = subprocess.run([self.bundle / "gpu.sh", "--limits"], capture_output=True, text=True, check=True).stdout
+        of_node = map(int, re.findall(r"^node +(?!in all).* (\d+) s$", limits, re.MULTILINE))
+        self.assertIn(f"--- node, at most {PATIENCE * sum(of_node)} s\n", summary)
         self.check_files()
         records = self.lines("records.jsonl")
         measured = [record for record in records if record["artifact"] in ("measure", "bench/collectives")]
@@ -427,6 +433,13 @@ class Refuses(Script):
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)
         self.assertEqual(list(self.out.parent.iterdir()), [])
+
+    def test_a_patience_that_is_no_number(self):
+        for text in ("", "0", "-1", "2.5", "long"):
+            process = self.start("papers", environment={**self.environment, "FRUGAL_GPU_PATIENCE": text})
+            self.assertEqual(process.wait(), 2)
+            self.assertEqual(self.said.read_text(),
+                             f'gpu.sh: FRUGAL_GPU_PATIENCE is "{text}", and must be a whole number from 1\n')
 
     def test_a_gpu_that_fails_its_check(self):
         """There is none; or it computes what is wrong."""
