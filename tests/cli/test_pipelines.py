@@ -41,8 +41,8 @@ class Pipelines(Cli):
         self.assertEqual(lone["flops"], whole["flops"])
         times = [record["metrics"]["step_time"]["median"] for record in (lone, whole)]
         self.assertAlmostEqual(times[0] / times[1], 1, delta=0.001)
-        self.run_frugal("rerun", "lone/records.jsonl", "--out", "again")
-        (again,) = self.records("again")
+        self.run_frugal("rerun", "lone/records.jsonl", "--out", "anew")
+        (again,) = self.records("anew")
         self.assertEqual((again["metrics"], again["fingerprint"]), (lone["metrics"], lone["fingerprint"]))
 
 
