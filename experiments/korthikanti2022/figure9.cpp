@@ -37,7 +37,7 @@ double in_passes(const StageMemory& stage) {
          bytes_of(stage.at_peak, Kind::workspace);
 }
 
-/// Of a pipeline whose stages run alone those that ran: others keep fewer microbatches.
+/// All ranks, or where stages run alone, those that ran: others keep fewer microbatches.
 std::vector<int> ranks_in(const Setting& setting) {
   const RunConfig run = figure9_config();
   if (has_step_parts(setting, run)) return distinct_stages(run);

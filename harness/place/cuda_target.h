@@ -7,7 +7,7 @@ namespace frugal::harness {
 inline constexpr const char* float32_products = "float32_products";
 inline constexpr const char* synchronous = "cuda_synchronous";
 
-/// The same of NCCL_MULTI_RANK_GPU_ENABLE, which lets ranks share a GPU.
+/// Option for NCCL_MULTI_RANK_GPU_ENABLE, which lets ranks share a GPU.
 inline constexpr const char* shared_gpus = "shared_gpus";
 
 /// The GPUs of this process, a rank each, or several where NCCL is told that they may share one.

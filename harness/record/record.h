@@ -238,7 +238,7 @@ struct Setting {
   bool loaded = false;       ///< whether lone ranks' collectives took all that they could
   bool operator==(const Setting&) const = default;
 
-  /// What tables call it: "cuda", "cuda, lone rank on h200-hgx", "cuda, lone rank on h200-hgx,
+  /// Name in tables: "cuda", "cuda, lone rank on h200-hgx", "cuda, lone rank on h200-hgx,
   /// loaded", "virtual:a100-selene as megatron-lm-2022". So numbers with modelled communication, or
   /// of another program, never stand in a column with others.
   std::string where() const;

@@ -185,7 +185,7 @@ TEST_F(CudaDeviceTest, StreamsWaitForEachOther) {
   device_->deallocate(x.data, x.bytes());
 }
 
-/// In memory of its own, as long as what takes nothing.
+/// Streams through memory of its own, for as long as the stand-in that takes nothing.
 TEST_F(CudaDeviceTest, WhatStandsForACollectiveTakesWhatItWould) {
   const auto device = make_cuda_device();
   const int64_t before = device->reserved();

@@ -52,7 +52,7 @@ TEST_P(OnTheGpu, MasksAreTheCpusOwn) {
   everywhere([&](const Case& c, const Values& before) { expect_cpu_masks(*device_, c, before); });
 }
 
-/// Where a norm's kernels change how they keep a row, the last widths before that, and models'.
+/// Widths at which a norm's kernels change how they keep a row, the last before, and models'.
 class NormsOnTheGpu : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(NormsOnTheGpu, AgreeWithFloat64) {

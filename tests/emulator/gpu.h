@@ -21,7 +21,7 @@ struct Gpu {
   bool loads_at_first = false;  ///< the code of all kernels, before anything else
   /// Bytes of it that a communicator of NCCL takes for each block that it may use.
   int64_t nccl_memory = int64_t{1} << 20;
-  /// Of NCCL, as it counts: 23007 of 2.30.7; 0: it does not say.
+  /// Version of NCCL, as it counts: 23007 of 2.30.7; 0: it does not say.
   int nccl_version = 0;
   /// Blocks of NCCL's kernels that run at a time, as the multiprocessors of an H100.
   int nccl_places = 132;

@@ -19,8 +19,8 @@ class StopWithoutGpu final : public ::testing::EmptyTestEventListener {
   }
 };
 
-/// What the main function of a program does whose tests need a GPU, once GoogleTest has its
-/// arguments. `reason` says why there is none; empty: there is one. Without one the tests are
+/// Runs the tests of a program whose tests need a GPU, from its main function, once GoogleTest has
+/// its arguments. `reason` says why there is none; empty: there is one. Without one the tests are
 /// skipped, with the status that CTest takes for that.
 inline int run_on_gpu(const std::string& reason) {
   if (!reason.empty() && !GTEST_FLAG_GET(list_tests)) {

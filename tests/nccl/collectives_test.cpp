@@ -46,7 +46,7 @@ class NcclCollectives : public ::testing::Test {
         EXPECT_TRUE(same_bits(nccl[r], cpu[r])) << r << " of " << ranks;
     }
   }
-  /// The same of sums, of which NCCL chooses the order. Of absolute values they bound how much each
+  /// Compares sums, whose order NCCL chooses. Those of absolute values bound how much each
   /// addition may round.
   template <class Body>
   void compare_sums(Body body) {

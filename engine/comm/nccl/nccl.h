@@ -35,13 +35,13 @@ enum class MessagesTo : uint8_t { nobody, next, previous };
 /// A100, which has 108 multiprocessors.
 inline constexpr int collective_blocks = 16, message_blocks = 4;
 static_assert(5 * collective_blocks + 6 * message_blocks <= 108);
-/// The same of either kind where ranks may share a GPU, so that those of two ranks fit.
+/// Blocks of either kind where ranks may share a GPU, so that those of two ranks fit.
 inline constexpr int shared_blocks = 4;
 static_assert(2 * (5 + 6) * shared_blocks <= 108);
 constexpr int nccl_blocks(MessagesTo messages) {
   return messages == MessagesTo::nobody ? collective_blocks : message_blocks;
 }
-/// Those of this process's communicators.
+/// Blocks that this process's communicators have.
 inline int blocks_here(MessagesTo messages) {
   return ranks_may_share_gpus() ? shared_blocks : nccl_blocks(messages);
 }

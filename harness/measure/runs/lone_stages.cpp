@@ -22,7 +22,7 @@ int64_t steps_at_once(const TrainingRun& run) {
   return run.config.schedule.flushes ? 1 : run.train.steps;
 }
 
-/// What a stage left behind.
+/// Memory of a stage that ran, and when its timed steps did.
 struct StageTrained {
   Memory memory;
   TimeWindow timed;

@@ -23,7 +23,7 @@ void observe_lone_stages(const Target& target, Record& record);
 class TimedSteps {
  public:
   explicit TimedSteps(bool warm) : counts_(warm), window_{steady_seconds(), 0} {}
-  /// To be called when so many steps were made at once.
+  /// Notes that so many steps were made at once, now.
   void took(size_t steps) {
     window_.end = steady_seconds();
     if (!counts_ && steps == 1) window_.begin = window_.end;

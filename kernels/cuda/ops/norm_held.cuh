@@ -211,7 +211,7 @@ struct HeldShape {
   size_t shared = 0;
 };
 
-/// For blocks of which a multiprocessor's registers have room for `resident` threads. Two blocks,
+/// Shape of blocks where a multiprocessor's registers have room for `resident` threads. Two blocks,
 /// as far as they go, so that one computes while the other is at a barrier; teams of a warp have
 /// none, and fewer blocks leave fewer sums. `ahead` is 0 where shared memory has room for no row.
 template <int packs, class T>

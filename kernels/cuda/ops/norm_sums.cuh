@@ -67,10 +67,6 @@ struct ColumnSums {
   __device__ float4& at(int part, int k, int half, int thread) const {
     return of_block[((part * packs + k) * 2 + half) * static_cast<int>(blockDim.x) + thread];
   }
-  __device__ void clear(int part, int k) const {
-    const int thread = static_cast<int>(threadIdx.x);
-    at(part, k, 0, thread) = at(part, k, 1, thread) = float4{0, 0, 0, 0};
-  }
   __device__ void set(int part, int k, const float (&x)[pack]) const {
     const int thread = static_cast<int>(threadIdx.x);
     at(part, k, 0, thread) = float4{x[0], x[1], x[2], x[3]};

@@ -31,7 +31,7 @@ class SharedGpus : public ::testing::Test {
   static void tell(const char* value) { setenv(variable, value, 1); }
 };
 
-/// What two ranks on the first GPU have of ones that they sum, and what they say otherwise.
+/// Sums of ones that two ranks on the first GPU have, or what they say otherwise.
 struct Sums {
   std::array<float, 2> values{};
   std::string said;
