@@ -13,7 +13,7 @@
 #include "bench/benchmarks.h"
 #include "bench/numbers.h"
 #include "bench/timed.h"
-#include "engine/train/of_all_ranks.h"
+#include "engine/checkpoint/gather.h"
 #include "engine/train/trainer.h"
 #include "harness/place/target.h"
 #include "harness/settings/models.h"

@@ -1,6 +1,6 @@
 #pragma once
+#include "engine/optimizer/train_config.h"
 #include "engine/plan/search.h"
-#include "engine/train/train_config.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal::engine {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/model/part.h"
-#include "engine/train/optimizer.h"
+#include "engine/optimizer/optimizer.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal::engine {

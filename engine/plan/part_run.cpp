@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/checkpoint/host_tensor.h"
 #include "engine/comm/parallel.h"
-#include "engine/train/gradient_reduction.h"
-#include "engine/train/host_tensor.h"
-#include "engine/train/one_block.h"
-#include "engine/train/weight_versions.h"
+#include "engine/optimizer/flat_parameters.h"
+#include "engine/optimizer/gradient_reduction.h"
+#include "engine/optimizer/weight_versions.h"
 
 namespace frugal::engine {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/model/gpt.h"
+#include "engine/optimizer/gathered_weights.h"
 #include "engine/plan/part_cost.h"
-#include "engine/train/gathered_weights.h"
 
 namespace frugal::engine {
 

@@ -232,8 +232,8 @@ class Clock {
     return action.chunk == Walk::validation ? validate(stage) : begin_step(stage);
   }
 
-  /// The first half of a step that is validated later (engine/train/late_step.h), once the stage
-  /// before has passed the norm on.
+  /// The first half of a step that is validated later (engine/optimizer/post_validation.h), once
+  /// the stage before has passed the norm on.
   bool begin_step(size_t stage) {
     WalkingStage& s = stages_[stage];
     const Walk::LateStep& late = walk_.late_steps[stage];

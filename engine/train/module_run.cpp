@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/checkpoint/host_tensor.h"
 #include "engine/comm/parallel.h"
+#include "engine/data/batch.h"
 #include "engine/model/embedding.h"
 #include "engine/model/head/output_layer.h"
 #include "engine/model/layer.h"
 #include "engine/model/randomness.h"
-#include "engine/train/batch.h"
-#include "engine/train/host_tensor.h"
 
 namespace frugal::engine {
 

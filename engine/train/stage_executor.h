@@ -4,16 +4,16 @@
 #include <optional>
 #include <unordered_map>
 
+#include "engine/data/batch.h"
 #include "engine/model/stage.h"
+#include "engine/optimizer/gathered_weights.h"
+#include "engine/optimizer/gradient_reduction.h"
+#include "engine/optimizer/optimizer.h"
+#include "engine/optimizer/post_validation.h"
+#include "engine/optimizer/weight_versions.h"
 #include "engine/schedule/early_forwards.h"
 #include "engine/schedule/timeline.h"
-#include "engine/train/batch.h"
-#include "engine/train/gathered_weights.h"
-#include "engine/train/gradient_reduction.h"
-#include "engine/train/late_step.h"
-#include "engine/train/optimizer.h"
 #include "engine/train/pass_memo.h"
-#include "engine/train/weight_versions.h"
 
 namespace frugal::engine {
 

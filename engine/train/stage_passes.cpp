@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "engine/checkpoint/host_tensor.h"
 #include "engine/comm/parallel.h"
-#include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
 
 namespace frugal::engine {

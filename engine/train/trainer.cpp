@@ -11,10 +11,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/checkpoint/gather.h"
+#include "engine/data/single_batch.h"
+#include "engine/optimizer/flat_parameters.h"
 #include "engine/schedule/schedules.h"
-#include "engine/train/of_all_ranks.h"
-#include "engine/train/one_batch.h"
-#include "engine/train/one_block.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {

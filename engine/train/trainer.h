@@ -3,12 +3,12 @@
 #include <memory>
 #include <mutex>
 
+#include "engine/checkpoint/host_tensor.h"
+#include "engine/checkpoint/training_state.h"
 #include "engine/cluster.h"
-#include "engine/train/host_tensor.h"
+#include "engine/optimizer/train_config.h"
 #include "engine/train/stage_executor.h"
 #include "engine/train/step_work.h"
-#include "engine/train/stored/training_state.h"
-#include "engine/train/train_config.h"
 
 namespace frugal::engine {
 

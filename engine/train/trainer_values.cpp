@@ -1,11 +1,11 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "engine/checkpoint/gather.h"
 #include "engine/comm/parallel.h"
-#include "engine/train/of_all_ranks.h"
-#include "engine/train/one_batch.h"
+#include "engine/data/single_batch.h"
+#include "engine/optimizer/unsharded_weights.h"
 #include "engine/train/trainer.h"
-#include "engine/train/whole_weights.h"
 
 // What a trainer tells of its model: losses without a step, logits, gradients, weights.
 namespace frugal::engine {

@@ -1,4 +1,4 @@
-#include "engine/train/of_all_ranks.h"
+#include "engine/checkpoint/gather.h"
 #include "engine/train/trainer.h"
 
 namespace frugal::engine {

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <memory>
 
-#include "engine/train/stored/serial_parameters.h"
+#include "engine/checkpoint/serial_parameters.h"
 #include "harness/cli/command_line.h"
 #include "harness/cli/run_flags.h"
 #include "harness/cli/training_case.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "engine/train/stored/stored_weights.h"
+#include "engine/checkpoint/stored_weights.h"
 #include "harness/cli/files.h"
 #include "harness/huggingface/hugging_face_config.h"
 #include "harness/place/target.h"

@@ -3,8 +3,8 @@
 #include <functional>
 #include <numeric>
 
+#include "engine/checkpoint/serial_parameters.h"
 #include "engine/model/table_names.h"
-#include "engine/train/stored/serial_parameters.h"
 #include "harness/measure/flops.h"
 
 namespace frugal::harness {

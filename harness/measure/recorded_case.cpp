@@ -6,8 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "engine/checkpoint/stored_weights.h"
 #include "engine/schedule/text.h"
-#include "engine/train/stored/stored_weights.h"
 #include "harness/measure/runs/training.h"
 #include "harness/place/machine_label.h"
 #include "harness/place/processes.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "engine/train/stored/serial_parameters.h"
+#include "engine/checkpoint/serial_parameters.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/needed.h"
 #include "harness/measure/statistics.h"

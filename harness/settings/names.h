@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/optimizer/train_config.h"
 #include "engine/schedule/schedule.h"
-#include "engine/train/train_config.h"
 #include "harness/place/target.h"
 #include "harness/record/cell.h"
 #include "kernels/support/json_file.h"

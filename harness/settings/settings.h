@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "engine/config.h"
-#include "engine/train/train_config.h"
+#include "engine/optimizer/train_config.h"
 #include "harness/place/target.h"
 
 namespace frugal::harness {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/train/stored/safetensors.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 #include "tests/support/source_dir.h"

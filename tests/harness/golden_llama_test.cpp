@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "engine/train/stored/safetensors.h"
-#include "engine/train/stored/stored_weights.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/stored_weights.h"
 #include "harness/huggingface/hugging_face_config.h"
 #include "harness/settings/models.h"
 #include "tests/engine/support.h"

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/train/stored/serial_parameters.h"
-#include "engine/train/stored/stored_names.h"
+#include "engine/checkpoint/serial_parameters.h"
+#include "engine/checkpoint/stored_names.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/models.h"
 #include "kernels/support/error.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/train/masking.h"
+#include "engine/data/masking.h"
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 

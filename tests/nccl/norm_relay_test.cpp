@@ -1,5 +1,5 @@
 // Stages that tell each other their norms without meeting (NormRelay).
-#include "engine/train/norm_relay.h"
+#include "engine/optimizer/norm_relay.h"
 
 #include <gtest/gtest.h>
 

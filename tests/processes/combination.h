@@ -3,7 +3,7 @@
 #include <string>
 
 #include "engine/config.h"
-#include "engine/train/train_config.h"
+#include "engine/optimizer/train_config.h"
 
 namespace frugal::testing {
 using namespace engine;

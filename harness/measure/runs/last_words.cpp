@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/train/masking.h"
+#include "engine/data/masking.h"
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
 

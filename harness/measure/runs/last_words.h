@@ -1,8 +1,8 @@
 #pragma once
 #include <numeric>
 
-#include "engine/train/batch.h"
-#include "engine/train/host_tensor.h"
+#include "engine/checkpoint/host_tensor.h"
+#include "engine/data/batch.h"
 #include "harness/namespace.h"
 
 namespace frugal::engine {

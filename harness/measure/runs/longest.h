@@ -2,7 +2,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/train/train_config.h"
+#include "engine/optimizer/train_config.h"
 #include "harness/record/record.h"
 #include "kernels/virtual/machine.h"
 

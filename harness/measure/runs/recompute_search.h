@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "engine/config.h"
-#include "engine/train/train_config.h"
+#include "engine/optimizer/train_config.h"
 #include "harness/namespace.h"
 #include "kernels/virtual/machine.h"
 

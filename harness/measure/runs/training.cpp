@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "engine/checkpoint/gather.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/stored_weights.h"
 #include "engine/schedule/schedules.h"
-#include "engine/train/of_all_ranks.h"
-#include "engine/train/stored/safetensors.h"
-#include "engine/train/stored/stored_weights.h"
 #include "engine/train/trainer.h"
 #include "harness/huggingface/hugging_face_config.h"
 #include "harness/measure/flops.h"

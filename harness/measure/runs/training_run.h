@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "engine/data/batch.h"
+#include "engine/optimizer/train_config.h"
 #include "engine/schedule/schedule.h"
-#include "engine/train/batch.h"
-#include "engine/train/train_config.h"
 #include "harness/namespace.h"
 
 namespace frugal::engine {

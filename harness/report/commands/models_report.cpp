@@ -1,6 +1,6 @@
 #include "harness/report/commands/models_report.h"
 
-#include "engine/train/stored/serial_parameters.h"
+#include "engine/checkpoint/serial_parameters.h"
 #include "harness/settings/models.h"
 
 namespace frugal::harness {

@@ -1,4 +1,4 @@
-#include "engine/train/norm_relay.h"
+#include "engine/optimizer/norm_relay.h"
 
 #include <gtest/gtest.h>
 

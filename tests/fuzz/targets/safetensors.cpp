@@ -1,7 +1,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "engine/train/stored/safetensors_stream.h"
+#include "engine/checkpoint/safetensors_stream.h"
 #include "tests/fuzz/target.h"
 
 namespace frugal::testing {

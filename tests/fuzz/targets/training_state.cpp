@@ -1,4 +1,4 @@
-#include "engine/train/stored/training_state.h"
+#include "engine/checkpoint/training_state.h"
 
 #include <filesystem>
 

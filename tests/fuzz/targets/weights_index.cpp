@@ -1,5 +1,5 @@
-#include "engine/train/stored/safetensors.h"
-#include "engine/train/stored/tensor_files.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/tensor_files.h"
 #include "tests/fuzz/target.h"
 
 namespace frugal::testing {

@@ -1,0 +1,44 @@
+#include "engine/checkpoint/gather.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace frugal::engine {
+namespace {
+
+/// A NaN that nothing computes.
+constexpr uint64_t unwritten_bits = 0x7ff8'66'72'75'67'61'6cULL;
+
+bool is_unwritten(double value) { return std::bit_cast<uint64_t>(value) == unwritten_bits; }
+
+/// Its bytes; none where no rank here has written to it.
+std::string bytes_of(const HostTensor& tensor) {
+  if (std::all_of(tensor.values.begin(), tensor.values.end(), is_unwritten)) return "";
+  return {reinterpret_cast<const char*>(tensor.values.data()),
+          tensor.values.size() * sizeof(double)};
+}
+
+void add_written(HostTensor& tensor, const std::string& bytes) {
+  for (size_t i = 0; i < bytes.size() / sizeof(double); ++i) {
+    double value = 0;
+    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    if (!is_unwritten(value)) tensor.values.at(i) = value;
+  }
+}
+
+}  // namespace
+
+HostTensor unwritten_host_tensor(const Shape& shape) {
+  HostTensor tensor = serial_host_tensor(shape);
+  std::fill(tensor.values.begin(), tensor.values.end(), std::bit_cast<double>(unwritten_bits));
+  return tensor;
+}
+
+void complete(Cluster& cluster, HostTensor& tensor) {
+  if (cluster.ranks() != cluster.local_ranks())
+    for (const std::string& bytes : cluster.gather(bytes_of(tensor))) add_written(tensor, bytes);
+  for (double& value : tensor.values)
+    if (is_unwritten(value)) value = 0;
+}
+
+}  // namespace frugal::engine

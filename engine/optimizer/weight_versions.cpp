@@ -1,0 +1,107 @@
+#include "engine/optimizer/weight_versions.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace frugal::engine {
+namespace {
+
+/// Only a virtual device charges for what a program does besides: its weights have no values.
+bool copies_versions(const Rank& rank) {
+  return rank.config.program.software.version_copies && !rank.device.backed();
+}
+View imagined(DType type, const Shape& shape) { return {nullptr, type, shape}; }
+
+}  // namespace
+
+void copy_versions(Rank& rank, const ParameterList& parameters) {
+  if (!copies_versions(rank)) return;
+  for (const Parameter* p : parameters) {
+    const View weight = imagined(accumulation_type(p->view().type), p->view().shape);
+    for (int copy = 0; copy < 4; ++copy) rank.run(Copy{weight, weight});
+  }
+}
+
+void copy_out(Rank& rank, const View& weights) {
+  if (!copies_versions(rank)) return;
+  rank.run(Convert{imagined(accumulation_type(weights.type), weights.shape), weights});
+}
+
+WeightVersions::WeightVersions(ParameterList parameters, Tensor block)
+    : parameters_(std::move(parameters)) {
+  blocks_.emplace(0, std::move(block));
+}
+
+void WeightVersions::use(Rank& rank, int version) {
+  const auto found = blocks_.find(version);
+  if (found == blocks_.end())
+    throw std::logic_error(fmt::format("version {} of the weights is not there", version));
+  if (version == used_) return;
+  look_at(version);
+  copy_out(rank, found->second);
+}
+
+void WeightVersions::copy_all(Rank& rank) const {
+  if (blocks() > 1) copy_versions(rank, parameters_);
+}
+
+void WeightVersions::look_at(int version) {
+  const Tensor& block = blocks_.at(version);
+  used_ = version;
+  for (Parameter* p : parameters_) p->look_at(block);
+}
+
+/// Where a program keeps versions in float32, in as much memory.
+Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) const {
+  const bool wide = rank.config.program.keeps.float32_weight_versions;
+  const DType type = wide ? accumulation_type(like.type()) : like.type();
+  const Tensor block = RankAt(rank).allocate(type, like.shape(),
+                                             pieces_of(rank.config, parameters_), Kind::parameter);
+  return block.with_view({block.view().data, like.type(), like.shape()});
+}
+
+WeightVersions::Step WeightVersions::advance(Rank& rank, bool previous_is_needed) {
+  const int version = newest();
+  const Tensor from = blocks_.at(version);
+  Tensor to = from;
+  if (!previous_is_needed) {
+    blocks_.erase(version);
+    // The block that the parameters look at has become the next version.
+    if (used_ == version) used_ = version + 1;
+  } else if (!free_.empty()) {
+    to = std::move(free_.back());
+    free_.pop_back();
+  } else {
+    to = new_block(rank, from);
+  }
+  blocks_.emplace(version + 1, to);
+  return {from, to};
+}
+
+void WeightVersions::go_on_from(Rank& rank, int version, bool previous_is_needed) {
+  const Tensor block = blocks_.rbegin()->second;
+  blocks_.clear();
+  blocks_.emplace(version, block);
+  used_ = version;
+  if (previous_is_needed) blocks_.emplace(version - 1, new_block(rank, block));
+}
+
+Tensor WeightVersions::exchange(Tensor block) {
+  Tensor before = std::exchange(blocks_.rbegin()->second, std::move(block));
+  if (used_ == newest()) {
+    look_at(newest());
+  }
+  return before;
+}
+
+void WeightVersions::drop(int version) {
+  if (version == newest()) return;
+  const auto found = blocks_.find(version);
+  if (found == blocks_.end()) return;
+  free_.push_back(std::move(found->second));
+  blocks_.erase(found);
+}
+
+}  // namespace frugal::engine
