@@ -15,6 +15,7 @@ import unittest
 from unittest import mock
 
 SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(SOURCE / "scripts"))
 
 
 def script(name):
@@ -152,30 +153,102 @@ class TriedInARoot(InAFolder):
         self.assertLess(sizes[1], sizes[0])
 
 
+CPP = """#include "a.h"
+namespace frugal::engine {
+namespace {
+int few(int n) { return n; }  // few(0)
+}
+Rank::Rank(int size) : size_{size}, name_(make("a{", {1})) {
+  if (size < 1) throw InputError("size < 1");
+  clear(size, few(2));
+}
+struct Other {
+  template <class T>
+  bool is(const T& a) const {
+    return a.b == 1 && a.c + 1 > few(a.d - 1);
+  }
+};
+}
+"""
+PYTHON = '#!/usr/bin/env python3\n"""Doc\nstring."""\nfrom __future__ import annotations\n\n\nclass A:\n    def f(self, x):\n        """Says."""\n' \
+    '        if x > 2:\n            print("big", x + 1)\n        return x * 2  # * 3\n\n\nprint(A().f(2), A().f(3))\n'
+
+
 class Faults(InAFolder):
+    def wrong(self, name, operator, sources):
+        mutations = script("mutations")
+        return [mutations.wrong_text(site)[function.begin:].split("\n}")[0].strip() for function in mutations.find(name, sources)
+                for site in mutations.sites(function, operator)]
+
+    def test_functions_are_found_by_their_names(self):
+        mutations = script("mutations")
+        self.assertEqual([function.name for function in mutations.functions("a.cpp", CPP)],
+                         [f"frugal::engine::{name}" for name in ("few", "Rank::Rank", "Other::is")])
+        self.assertEqual([function.name for function in mutations.functions("b/a.py", PYTHON)], ["a.A.f"])
+        self.assertEqual(mutations.find("frugal::few", {"a.cpp": CPP}), [])
+
+    def test_operators_make_one_mistake_each(self):
+        body = 'if (size < 1) throw InputError("size < 1");\n  clear(size, few(2));'
+        for operator, wrong in (("swap-comparison <", [body.replace("(size < 1", "(size <= 1")]),
+                                ("negate-condition", [body.replace("(size < 1)", "(!(size < 1))")]),
+                                ("never size", [body.replace("(size < 1)", "(false)")]),
+                                ("drop-call clear", [body.replace("clear(size, few(2));", ";")]),
+                                ("drop-statement", [body.replace('throw InputError("size < 1");', ";"), body.replace("clear(size, few(2));", ";")]),
+                                ("swap-arguments clear", [body.replace("size, few(2)", "few(2), size")]),
+                                ("replace-constant 2→3", [body.replace("2", "3")]), ("replace few→many", [body.replace("few", "many")])):
+            self.assertEqual(self.wrong("frugal::engine::Rank::Rank", operator, {"a.cpp": CPP}), wrong)
+        for operator, wrong in (("off-by-one", ["a.b == 1 && a.c + 0 > few(a.d - 1)", "a.b == 1 && a.c + 1 > few(a.d - 0)"]),
+                                ("drop-operand a.c", ["a.b == 1 "]),
+                                ("swap-logic", ["a.b == 1 || a.c + 1 > few(a.d - 1)"])):
+            self.assertEqual([" ".join(text.split()) for text in self.wrong("frugal::engine::Other::is", operator, {"a.cpp": CPP})],
+                             [f"return {text}; }}" for text in wrong])
+
+    def test_a_function_has_each_mistake_beside_what_is_right(self):
+        mutations = script("mutations")
+        function = mutations.find("frugal::engine::Rank::Rank", {"a.cpp": CPP})[0]
+        sites = dict(enumerate(mutations.sites(function, "drop-statement"), 4))
+        planted, lines = mutations.plant(CPP, sites)
+        self.assertEqual([planted.count(text) for text in ("frugal_fault(4)", "frugal_fault(5)", "throw", "clear(")], [1, 1, 2, 2])
+        for number, (first, last) in lines.items():
+            self.assertIn(f"frugal_fault({number})", planted.splitlines()[first - 1])
+            self.assertEqual(planted.splitlines()[last - 1].strip(), "} else")
+
     def test_a_fault_of_python_is_on_by_its_number(self):
-        faults = script("faults")
-        chosen = ((4, "2 * 3", "2 + 3"), (5, "7 - 5", "7"), (9, "2 * 3", "2 ** 3"))
-        text = faults.with_faults('#!/usr/bin/env python3\n"""Doc\nstring."""\nfrom __future__ import annotations\n\nprint(2 * 3, f"{7 - 5}")\n', {
-            number: {"file": "a.py", "right": right, "wrong": wrong} for number, right, wrong in chosen})
-        for number, said in (("0", "6 2"), ("4", "5 2"), ("5", "6 7"), ("9", "8 2")):
+        mutations = script("mutations")
+        function = mutations.find("a.A.f", {"b/a.py": PYTHON})[0]
+        sites = {4: mutations.sites(function, "swap-comparison")[0], 5: mutations.sites(function, "off-by-one")[0],
+                 9: mutations.sites(function, "swap-arithmetic *")[0]}
+        text = mutations.plant(PYTHON, sites)[0]
+        for number, said in (("0", "big 4\n4 6"), ("4", "big 3\nbig 4\n4 6"), ("5", "big 3\n4 6"), ("9", "big 4\n1.0 1.5")):
             done = subprocess.run([sys.executable, "-c", text], env={**os.environ, "FRUGAL_FAULT": number}, capture_output=True, text=True,
                                   check=True)
             self.assertEqual(done.stdout, said + "\n")
-        fault = {"name": "n", "layer": "l", "file": "a.py", "right": "2 * 3", "wrong": "x = 1", "found_by": "ctest t"}
-        self.assertEqual([bool(faults.problems([{**fault, **change}], lambda _: "print(2 * 3)")) for change in (
-            {}, {"wrong": "5"}, {"wrong": "5", "right": "2"}, {"wrong": "5", "right": "3 * 2"}, {"wrong": "5", "found_by": "ctest"},
-            {"wrong": '2, "'}, {"wrong": "for (;;)"})], [True, False, False, True, True, True, True])
-        self.assertEqual([faults.is_whole(code) for code in ('f("a(", ")")', 'f("a")', "for (;;) g();", "for (;;)", 'g(1), "and')],
-                         [True, True, True, False, False])
+
+    def test_the_list_fits_the_sources(self):
+        faults = script("faults")
+        fault = {"name": "n", "function": "a.A.f", "operator": "swap-comparison", "found_by": ["ctest t"]}
+        self.assertEqual([len(faults.problems([{**fault, **change}], {"b/a.py": PYTHON})) for change in (
+            {}, {"nth": 1}, {"nth": 2}, {"operator": "off-by-one"}, {"operator": "off-by-two"}, {"operator": "swap-logic"}, {"function": "a.f"},
+            {"found_by": "ctest t"}, {"found_by": ["ctest"]}, {"layer": "l"})], [0, 0, 1, 0, 1, 1, 1, 1, 1, 1])
 
     def test_those_that_are_found_are_counted(self):
         faults = script("faults")
-        numbered = {number: {"name": f"n{number}", "layer": "l", "found_by": by} for number, by in enumerate(("a b", "a b", "c d", "e f"), 1)}
-        said = {("a b", 0): "passed", ("a b", 1): "failed", ("a b", 2): "passed", ("c d", 0): "failed", ("e f", 0): "passed", ("e f", 4): "hung"}
+        numbered = {number: {"name": f"n{number}", "found_by": by} for number, by in enumerate((["a b"], ["a b", "g h"], ["c d"], ["e f"]), 1)}
+        said = {("a b", 0): "passed", ("a b", 1): "failed", ("a b", 2): "passed", ("c d", 0): "failed", ("e f", 0): "passed", ("e f", 4): "hung",
+                ("g h", 0): "passed", ("g h", 2): "failed"}
         with mock.patch.object(faults, "outcome", lambda by, number=0: said[by, number]), contextlib.redirect_stdout(io.StringIO()) as out:
             self.assertEqual(faults.try_all(numbered), 2)
-        self.assertEqual([line.startswith("NOT FOUND: ") for line in out.getvalue().splitlines()], [False, True, True, False])
+        self.assertEqual([line.startswith("NOT FOUND: ") for line in out.getvalue().splitlines()], [False, True, False, True, False])
+
+    def test_a_change_is_its_added_lines(self):
+        mutate, mutations = script("mutate"), script("mutations")
+        self.assertEqual([mutate.tests_of(file)[-1] for file in ("kernels/view.cpp", "engine/comm/nccl/nccl.cpp", "engine/config.cpp", "plots/a.py",
+                                                                 "bench/a.py", "bench/a.cpp")],
+                         ["tests_kernels *", "tests_nccl *", "tests_engine *", "ctest plots.*", "ctest bench.*", "tests_bench *"])
+        lines = {"a.cpp": {8}, "gone.cpp": {1}}
+        self.assertEqual({site.line for site in mutate.mutants_of({"a.cpp": CPP}, lines)}, {8})
+        self.assertGreater(len(mutate.mutants_of({"a.cpp": CPP}, {"a.cpp": None})), 8)
+        self.assertIsNotNone(mutations)
 
 
 class Nccl(unittest.TestCase):
