@@ -75,7 +75,7 @@ Two losses_of(const RunConfig& config, const RunConfig& then, const TrainConfig&
   return losses;
 }
 
-bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+bool same_losses(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
@@ -121,7 +121,7 @@ TEST_P(TrainingState, GoesOnAsIfNothingHadHappened) {
       if (prediction && (c.schedule.delay == 0 || optimizer == OptimizerKind::sgd)) continue;
       training.optimizer.prediction = prediction ? 1 : 0;
       const Two losses = losses_of(c, c, training, schedule);
-      EXPECT_TRUE(same_bits(losses.without, losses.with))
+      EXPECT_TRUE(same_losses(losses.without, losses.with))
           << name_of(type) << (prediction ? ", predicted" : "") << ": " << losses.without.front()
           << ", " << losses.with.front() << "; " << losses.without.back() << ", "
           << losses.with.back();
@@ -149,7 +149,7 @@ TEST(TrainingStates, OfEveryKindOfMemory) {
     if (variant == 4) c.type = DType::f64;
     c.tensor_parallel = 2;
     const Two losses = losses_of(c, c, training, "memory");
-    EXPECT_TRUE(same_bits(losses.without, losses.with)) << variant;
+    EXPECT_TRUE(same_losses(losses.without, losses.with)) << variant;
   }
 }
 
