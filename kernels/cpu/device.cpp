@@ -37,18 +37,15 @@ void CpuDevice::run_on(Stream stream, const Operation& operation) {
   std::visit(
       [&](const auto& op) {
         using Op = std::decay_t<decltype(op)>;
-        if constexpr (std::is_same_v<Op, Gemm>) {
-          gemm_->run(op);
-        } else if constexpr (std::is_same_v<Op, GemmGelu> || std::is_same_v<Op, GemmGeluBackward>) {
-          gemm_->run(op.gemm);
-          kernels_(op.gelu());
-        } else if constexpr (std::is_same_v<Op, GemmBiasGradient>) {
-          gemm_->run(op.gemm);
-          kernels_(op.sum());
-        } else if constexpr (requires { attention_->run(op); }) {
-          attention_->run(op);
-        } else {
+        if constexpr (OwnKernel<Op>) {
           kernels_(op);
+        } else if constexpr (WithEpilogue<Op>) {
+          gemm_->run(op.gemm);
+          kernels_(op.epilogue());
+        } else if constexpr (std::is_same_v<Op, Gemm>) {
+          gemm_->run(op);
+        } else {
+          attention_->run(op);
         }
       },
       operation);

@@ -175,25 +175,17 @@ void CudaDevice::issue(Stream stream, const Operation& operation) {
   std::visit(
       [&](const auto& op) {
         using Op = std::decay_t<decltype(op)>;
-        if constexpr (std::is_same_v<Op, Gemm>) {
-          blas_->run(op, on);
-        } else if constexpr (std::is_same_v<Op, GemmGelu> || std::is_same_v<Op, GemmGeluBackward>) {
-          if (blas_->run(op, on)) return;
-          blas_->run(op.gemm, on);
-          run(op.gelu(), on);
-        } else if constexpr (std::is_same_v<Op, GemmBiasGradient>) {
-          if (blas_->run(op, on)) return;
-          blas_->run(op.gemm, on);
-          run(op.sum(), on);
-        } else if constexpr (std::is_same_v<Op, FusedAttention> ||
-                             std::is_same_v<Op, FusedAttentionBackward>)
-          attention_->run(op, on);
-        else if constexpr (std::is_same_v<Op, Transfer>)
-          check(cudaMemcpyAsync(op.to.data, op.from.data, static_cast<size_t>(op.to.bytes()),
-                                cudaMemcpyDefault, on.stream),
-                "cudaMemcpyAsync");
-        else
+        if constexpr (OwnKernel<Op>) {
           run(op, on);
+        } else if constexpr (WithEpilogue<Op>) {
+          if (blas_->run(op, on)) return;
+          blas_->run(op.gemm, on);
+          run(op.epilogue(), on);
+        } else if constexpr (std::is_same_v<Op, Gemm>) {
+          blas_->run(op, on);
+        } else {
+          attention_->run(op, on);
+        }
       },
       operation);
 }

@@ -76,6 +76,14 @@ double drawn(const Operand& operand, std::mt19937_64& random) {
   return nan;
 }
 
+template <class... Ops>
+std::vector<Row> rows_of_all(const std::variant<Ops...>*) {
+  std::vector<Row> all;
+  for (const std::vector<Row>& part : {rows_of<Ops>()...})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
 }  // namespace
 
 void Expected::set(const std::string& name, int64_t i, double value, double scale) {
@@ -91,15 +99,7 @@ const Operand& Case::operand(const std::string& name) const {
 }
 
 const std::vector<Row>& rows() {
-  static const std::vector<Row> all = [] {
-    std::vector<Row> joined;
-    for (const auto& part : {gemm_rows(), norm_rows(), gelu_rows(), gated_rows(), movement_rows(),
-                             softmax_rows(), attention_rows(), merge_rows(), dropout_rows(),
-                             vocabulary_rows(), optimizer_rows(), elementwise_rows()}) {
-      joined.insert(joined.end(), part.begin(), part.end());
-    }
-    return joined;
-  }();
+  static const std::vector<Row> all = rows_of_all(static_cast<const Operation*>(nullptr));
   return all;
 }
 

@@ -108,9 +108,19 @@ struct Row {
   std::vector<int64_t> edges = {};
 };
 
-/// In the order of the Operation variant.
+/// Rows of one operation: itself, and its variants. Each operation defines it in this folder.
+template <class Op>
+std::vector<Row> rows_of();
+
+/// Rows of all operations, in the order of Operation.
 const std::vector<Row>& rows();
 const Row& row(const std::string& name);
+
+/// A row's function that builds a case from the setting and from these arguments.
+template <class Build, class... Arguments>
+auto with(Build build, Arguments... arguments) {
+  return [=](const Setting& s) { return build(s, arguments...); };
+}
 
 /// The operation on operands without memory, as on a virtual device: enough for its cost.
 Operation unbacked(const Case& test_case);
@@ -126,19 +136,5 @@ void store(DType type, const std::vector<double>& values, void* bytes);
 std::vector<double> load(DType type, const void* bytes, int64_t size);
 /// Unit roundoff: half the distance from 1 to the next number. 0 for integers.
 double unit_roundoff(DType type);
-
-// One function per file rows_*.cpp, in the order of the variant.
-std::vector<Row> gemm_rows();         // Gemm, ColumnSum
-std::vector<Row> norm_rows();         // LayerNorm, RmsNorm and their backward operations
-std::vector<Row> gelu_rows();         // Gelu, GeluBackward
-std::vector<Row> gated_rows();        // GatedUnit and its backward operation, SoftCap
-std::vector<Row> movement_rows();     // Rotary, Copy, Transfer
-std::vector<Row> softmax_rows();      // Softmax, SoftmaxBackward
-std::vector<Row> attention_rows();    // FusedAttention and its backward operation
-std::vector<Row> merge_rows();        // MergeAttention
-std::vector<Row> dropout_rows();      // BiasDropoutAdd and its backward operation
-std::vector<Row> vocabulary_rows();   // Embedding, CrossEntropy and their backward operations
-std::vector<Row> optimizer_rows();    // Momentum, Adam
-std::vector<Row> elementwise_rows();  // Sum, Fill, Convert, RandomNormal
 
 }  // namespace frugal::kernels::table

@@ -16,7 +16,14 @@ struct AttentionForm {
   bool partial = false;  ///< k and v are a part of the columns, in the backward operation
 };
 
-/// The sizes, and where elements lie in their operands.
+constexpr AttentionForm plain, causal{.causal = true};
+constexpr AttentionForm model{.causal = true, .dropout = true, .packed = true};
+constexpr AttentionForm grouped{.causal = true, .dropout = true, .heads = 3};
+constexpr AttentionForm windowed{.causal = true, .windowed = true}, capped{.softcap = 1.5F};
+constexpr AttentionForm all_at_once{
+    .causal = true, .packed = true, .heads = 3, .windowed = true, .softcap = 1.5F};
+
+/// Sizes of operands, and positions of elements in them.
 struct AttentionSizes {
   AttentionForm form;
   int64_t groups, heads, batch, rows, cols, d, window;
@@ -301,45 +308,38 @@ Case attention_backward(const Setting& s, const AttentionForm& form) {
 
 }  // namespace
 
-std::vector<Row> attention_rows() {
-  const auto forward = [](const AttentionForm& form) {
-    return [form](const Setting& s) { return attention(s, form); };
+// Setting{bf16, 6, 4} has d = 9: plain 2 matrices of 6 x 4 pairs, causal of 10 pairs, of which a
+// window of 2 leaves 7.
+template <>
+std::vector<Row> rows_of<FusedAttention>() {
+  return {{"fused-attention", with(attention, plain), {}, {1728, 768}},
+          {"fused-attention/causal", with(attention, causal), {}, {720, 608}},
+          {"fused-attention/model", with(attention, model), {}, {720, 608}},
+          {"fused-attention/grouped", with(attention, grouped), {}, {2160, 1248}},
+          {"fused-attention/window", with(attention, windowed), {}, {504, 608}},
+          {"fused-attention/softcap", with(attention, capped), {}, {1728, 768}},
+          {"fused-attention/all", with(attention, all_at_once), {}, {1512, 1248}}};
+}
+
+template <>
+std::vector<Row> rows_of<FusedAttentionBackward>() {
+  const auto row = [](const std::string& variant, const AttentionForm& form, const Cost& cost) {
+    return Row{"fused-attention-backward" + variant,
+               with(attention_backward, form),
+               {"fused-attention" + variant},
+               cost};
   };
-  const auto backward = [](const AttentionForm& form) {
-    return [form](const Setting& s) { return attention_backward(s, form); };
-  };
-  const AttentionForm plain, causal{.causal = true};
-  const AttentionForm model{.causal = true, .dropout = true, .packed = true};
-  const AttentionForm grouped{.causal = true, .dropout = true, .heads = 3};
-  const AttentionForm windowed{.causal = true, .windowed = true}, capped{.softcap = 1.5F};
-  const AttentionForm all{
-      .causal = true, .packed = true, .heads = 3, .windowed = true, .softcap = 1.5F};
-  // Setting{bf16, 6, 4} has d = 9: plain 2 matrices of 6 x 4 pairs, causal of 10 pairs, of which a
-  // window of 2 leaves 7.
-  std::vector<Row> rows{{"fused-attention", forward(plain), {}, {1728, 768}},
-                        {"fused-attention/causal", forward(causal), {}, {720, 608}},
-                        {"fused-attention/model", forward(model), {}, {720, 608}},
-                        {"fused-attention/grouped", forward(grouped), {}, {2160, 1248}},
-                        {"fused-attention/window", forward(windowed), {}, {504, 608}},
-                        {"fused-attention/softcap", forward(capped), {}, {1728, 768}},
-                        {"fused-attention/all", forward(all), {}, {1512, 1248}}};
-  const auto add_backward = [&](const std::string& variant, const AttentionForm& form,
-                                const Cost& cost) {
-    rows.push_back({"fused-attention-backward" + variant,
-                    backward(form),
-                    {"fused-attention" + variant},
-                    cost});
-  };
-  add_backward("", plain, {4320, 1488});
-  add_backward("/causal", causal, {1800, 1184});
-  add_backward("/model", model, {1800, 1184});
-  add_backward("/grouped", grouped, {5400, 2400});
-  add_backward("/window", windowed, {1260, 1184});
-  add_backward("/softcap", capped, {4320, 1488});
-  add_backward("/all", all, {3780, 2400});
-  rows.push_back(
-      {"fused-attention-backward/partial", backward({.partial = true}), {}, {4320, 1488}});
-  return rows;
+  return {row("", plain, {4320, 1488}),
+          row("/causal", causal, {1800, 1184}),
+          row("/model", model, {1800, 1184}),
+          row("/grouped", grouped, {5400, 2400}),
+          row("/window", windowed, {1260, 1184}),
+          row("/softcap", capped, {4320, 1488}),
+          row("/all", all_at_once, {3780, 2400}),
+          {"fused-attention-backward/partial",
+           with(attention_backward, AttentionForm{.partial = true}),
+           {},
+           {4320, 1488}}};
 }
 
 }  // namespace frugal::kernels::table

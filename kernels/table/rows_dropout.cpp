@@ -20,6 +20,10 @@ struct BiasDropoutForm {
   }
 };
 
+constexpr BiasDropoutForm all{1, true, true, true}, regenerated{2, true, true, false};
+constexpr BiasDropoutForm bias_only{1}, dropout_only{.dropout = true};
+constexpr BiasDropoutForm narrow{.groups = 1, .narrow = true};
+
 Dropout dropout_of(const Setting& s, const BiasDropoutForm& form) {
   if (!form.dropout) return {};
   return {0.1F, {s.seed, 2, 3}, scattered(s.seed, 2 * s.cols)};
@@ -103,27 +107,28 @@ Case bias_dropout_add_backward(const Setting& s, const BiasDropoutForm& form) {
 
 }  // namespace
 
-std::vector<Row> dropout_rows() {
-  const auto forward = [](const BiasDropoutForm& form) {
-    return [form](const Setting& s) { return bias_dropout_add(s, form); };
+template <>
+std::vector<Row> rows_of<BiasDropoutAdd>() {
+  return {{"bias-dropout-add", with(bias_dropout_add, all), {}, {0, 176}},
+          {"bias-dropout-add/regenerated", with(bias_dropout_add, regenerated), {}, {0, 304}},
+          {"bias-dropout-add/bias-only", with(bias_dropout_add, bias_only), {}, {0, 104}},
+          {"bias-dropout-add/dropout-only", with(bias_dropout_add, dropout_only), {}, {0, 96}}};
+}
+
+template <>
+std::vector<Row> rows_of<BiasDropoutAddBackward>() {
+  const auto row = [](const std::string& variant, const BiasDropoutForm& form, double bytes) {
+    return Row{"bias-dropout-add-backward" + variant,
+               with(bias_dropout_add_backward, form),
+               {"bias-dropout-add" + variant},
+               {0, bytes}};
   };
-  const auto backward = [](const BiasDropoutForm& form) {
-    return [form](const Setting& s) { return bias_dropout_add_backward(s, form); };
-  };
-  const BiasDropoutForm all{1, true, true, true}, regenerated{2, true, true, false};
-  const BiasDropoutForm bias_only{1, false, false, false}, dropout_only{0, false, true, false};
-  BiasDropoutForm narrow = bias_only;
-  narrow.narrow = true;
-  const std::string forth = "bias-dropout-add", back = "bias-dropout-add-backward";
-  return {{forth, forward(all), {}, {0, 176}},
-          {forth + "/regenerated", forward(regenerated), {}, {0, 304}},
-          {forth + "/bias-only", forward(bias_only), {}, {0, 104}},
-          {forth + "/dropout-only", forward(dropout_only), {}, {0, 96}},
-          {back, backward(all), {forth}, {0, 152}},
-          {back + "/regenerated", backward(regenerated), {forth + "/regenerated"}, {0, 256}},
-          {back + "/bias-only", backward(bias_only), {forth + "/bias-only"}, {0, 128}},
-          {back + "/narrow", backward(narrow), {}, {0, 112}},
-          {back + "/dropout-only", backward(dropout_only), {forth + "/dropout-only"}, {0, 96}}};
+  return {
+      row("", all, 152),
+      row("/regenerated", regenerated, 256),
+      row("/bias-only", bias_only, 128),
+      {"bias-dropout-add-backward/narrow", with(bias_dropout_add_backward, narrow), {}, {0, 112}},
+      row("/dropout-only", dropout_only, 96)};
 }
 
 }  // namespace frugal::kernels::table

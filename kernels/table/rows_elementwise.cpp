@@ -80,24 +80,33 @@ Case random_normal(const Setting& s) {
 
 }  // namespace
 
-std::vector<Row> elementwise_rows() {
-  const auto sum_of = [](bool squared) {
-    return [=](const Setting& s) { return sum(s, squared); };
-  };
+template <>
+std::vector<Row> rows_of<Sum>() {
+  return {{"sum", with(sum, false), {}, {0, 56}}, {"sum/squared", with(sum, true), {}, {0, 56}}};
+}
+
+template <>
+std::vector<Row> rows_of<Fill>() {
+  return {{"fill", fill, {}, {0, 48}}};
+}
+
+template <>
+std::vector<Row> rows_of<Convert>() {
   const auto widen = [](const Setting& s) { return convert(s, s.type, accumulation_type(s.type)); };
   const auto narrow = [](const Setting& s) {
     return convert(s, accumulation_type(s.type), s.type);
   };
   const auto to_f64 = [](const Setting& s) { return convert(s, s.type, DType::f64); };
   const auto from_f64 = [](const Setting& s) { return convert(s, DType::f64, s.type); };
-  return {{"sum", sum_of(false), {}, {0, 56}},
-          {"sum/squared", sum_of(true), {}, {0, 56}},
-          {"fill", fill, {}, {0, 48}},
-          {"convert/widen", widen, {}, {0, 144}},
+  return {{"convert/widen", widen, {}, {0, 144}},
           {"convert/narrow", narrow, {}, {0, 144}},
           {"convert/to-f64", to_f64, {}, {0, 240}},
-          {"convert/from-f64", from_f64, {}, {0, 240}},
-          {"random-normal", random_normal, {}, {0, 48}}};
+          {"convert/from-f64", from_f64, {}, {0, 240}}};
+}
+
+template <>
+std::vector<Row> rows_of<RandomNormal>() {
+  return {{"random-normal", random_normal, {}, {0, 48}}};
 }
 
 }  // namespace frugal::kernels::table

@@ -69,8 +69,10 @@ Case gated_unit_backward(const Setting& s, Gate gate) {
   return c;
 }
 
-/// Of x and y by these names.
-Case soft_cap(const Setting& s, DType type, float cap, const std::string& x, const std::string& y) {
+/// narrow: of type T, and otherwise of A; x and y are operands by these names.
+Case soft_cap(const Setting& s, bool narrow, float cap, const std::string& x,
+              const std::string& y) {
+  const DType type = narrow ? s.type : accumulation_type(s.type);
   Case c;
   c.operands = {{x, type, {s.rows, s.cols}}, {y, type, {s.rows, s.cols}, Role::output}};
   c.bind = [=](const Views& v) { return SoftCap{.x = v[x], .y = v[y], .cap = cap}; };
@@ -86,23 +88,26 @@ Case soft_cap(const Setting& s, DType type, float cap, const std::string& x, con
 
 }  // namespace
 
-std::vector<Row> gated_rows() {
-  const auto forward = [](Gate gate) {
-    return [gate](const Setting& s) { return gated_unit(s, gate); };
-  };
-  const auto backward = [](Gate gate) {
-    return [gate](const Setting& s) { return gated_unit_backward(s, gate); };
-  };
-  const auto cap = [](const Setting& s) { return soft_cap(s, s.type, 2, "x", "y"); };
-  const auto logits = [](const Setting& s) {
-    return soft_cap(s, accumulation_type(s.type), logit_cap, "uncapped", "logits");
-  };
-  return {{"gated-unit", forward(Gate::silu), {}, {0, 144}},
-          {"gated-unit/gelu", forward(Gate::gelu), {}, {0, 144}},
-          {"gated-unit-backward", backward(Gate::silu), {"gated-unit"}, {0, 240}},
-          {"gated-unit-backward/gelu", backward(Gate::gelu), {"gated-unit/gelu"}, {0, 240}},
-          {"soft-cap", cap, {}, {0, 96}},
-          {"soft-cap/logits", logits, {}, {0, 192}}};
+template <>
+std::vector<Row> rows_of<GatedUnit>() {
+  return {{"gated-unit", with(gated_unit, Gate::silu), {}, {0, 144}},
+          {"gated-unit/gelu", with(gated_unit, Gate::gelu), {}, {0, 144}}};
+}
+
+template <>
+std::vector<Row> rows_of<GatedUnitBackward>() {
+  return {{"gated-unit-backward", with(gated_unit_backward, Gate::silu), {"gated-unit"}, {0, 240}},
+          {"gated-unit-backward/gelu",
+           with(gated_unit_backward, Gate::gelu),
+           {"gated-unit/gelu"},
+           {0, 240}}};
+}
+
+template <>
+std::vector<Row> rows_of<SoftCap>() {
+  return {
+      {"soft-cap", with(soft_cap, true, 2.0F, "x", "y"), {}, {0, 96}},
+      {"soft-cap/logits", with(soft_cap, false, logit_cap, "uncapped", "logits"), {}, {0, 192}}};
 }
 
 }  // namespace frugal::kernels::table

@@ -45,8 +45,14 @@ Case gelu_backward(const Setting& s) {
 
 }  // namespace
 
-std::vector<Row> gelu_rows() {
-  return {{"gelu", gelu, {}, {0, 96}}, {"gelu-backward", gelu_backward, {"gelu"}, {0, 144}}};
+template <>
+std::vector<Row> rows_of<Gelu>() {
+  return {{"gelu", gelu, {}, {0, 96}}};
+}
+
+template <>
+std::vector<Row> rows_of<GeluBackward>() {
+  return {{"gelu-backward", gelu_backward, {"gelu"}, {0, 144}}};
 }
 
 }  // namespace frugal::kernels::table

@@ -328,35 +328,40 @@ Case gemm_bias_gradient(const Setting& s, bool narrow) {
 
 }  // namespace
 
-std::vector<Row> gemm_rows() {
-  const auto of_weights = [](bool narrow) {
-    return [narrow](const Setting& s) { return weight_gradient(s, narrow); };
-  };
-  const auto context = [](bool accumulate) {
-    return [accumulate](const Setting& s) { return attention_context(s, accumulate); };
-  };
-  const auto of_bias = [](bool narrow) {
-    return [narrow](const Setting& s) { return column_sum(s, narrow); };
-  };
-  const auto with_bias = [](bool narrow) {
-    return [narrow](const Setting& s) { return gemm_bias_gradient(s, narrow); };
-  };
+template <>
+std::vector<Row> rows_of<Gemm>() {
   return {{"gemm", forward, {}, {240, 156}},
           {"gemm/input-gradient", input_gradient, {"gemm"}, {240, 148}},
-          {"gemm/weight-gradient", of_weights(false), {"gemm"}, {240, 268}},
-          {"gemm/weight-gradient-narrow", of_weights(true), {}, {240, 188}},
+          {"gemm/weight-gradient", with(weight_gradient, false), {"gemm"}, {240, 268}},
+          {"gemm/weight-gradient-narrow", with(weight_gradient, true), {}, {240, 188}},
           {"gemm/parts", gemm_parts, {}, {240, 196}},
           {"gemm/attention-scores", attention_scores, {}, {720, 444}},
-          {"gemm/attention-context", context(false), {}, {720, 444}},
-          {"gemm/attention-context-added", context(true), {}, {720, 624}},
-          {"gemm/attention-key-gradient", attention_key_gradient, {}, {720, 444}},
-          {"gemm-gelu", gemm_gelu, {}, {240, 204}},
-          {"gelu/before-product", gelu_before, {}, {0, 120}},
-          {"gemm-gelu-backward", gemm_gelu_backward, {"gelu/before-product", "gemm"}, {240, 208}},
-          {"gemm-bias-gradient", with_bias(false), {"gemm"}, {240, 300}},
-          {"gemm-bias-gradient/narrow", with_bias(true), {}, {240, 204}},
-          {"column-sum", of_bias(false), {"gemm"}, {0, 80}},
-          {"column-sum/narrow", of_bias(true), {}, {0, 64}}};
+          {"gemm/attention-context", with(attention_context, false), {}, {720, 444}},
+          {"gemm/attention-context-added", with(attention_context, true), {}, {720, 624}},
+          {"gemm/attention-key-gradient", attention_key_gradient, {}, {720, 444}}};
+}
+
+template <>
+std::vector<Row> rows_of<GemmGelu>() {
+  return {{"gemm-gelu", gemm_gelu, {}, {240, 204}}};
+}
+
+template <>
+std::vector<Row> rows_of<GemmGeluBackward>() {
+  return {{"gelu/before-product", gelu_before, {}, {0, 120}},
+          {"gemm-gelu-backward", gemm_gelu_backward, {"gelu/before-product", "gemm"}, {240, 208}}};
+}
+
+template <>
+std::vector<Row> rows_of<GemmBiasGradient>() {
+  return {{"gemm-bias-gradient", with(gemm_bias_gradient, false), {"gemm"}, {240, 300}},
+          {"gemm-bias-gradient/narrow", with(gemm_bias_gradient, true), {}, {240, 204}}};
+}
+
+template <>
+std::vector<Row> rows_of<ColumnSum>() {
+  return {{"column-sum", with(column_sum, false), {"gemm"}, {0, 80}},
+          {"column-sum/narrow", with(column_sum, true), {}, {0, 64}}};
 }
 
 }  // namespace frugal::kernels::table

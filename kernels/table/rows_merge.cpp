@@ -55,12 +55,10 @@ Case merge(const Setting& s, bool by_rows) {
 
 }  // namespace
 
-std::vector<Row> merge_rows() {
-  const auto merged = [](bool by_rows) {
-    return [by_rows](const Setting& s) { return merge(s, by_rows); };
-  };
-  return {{"merge-attention", merged(false), {}, {0, 624}},
-          {"merge-attention/model", merged(true), {}, {0, 624}}};
+template <>
+std::vector<Row> rows_of<MergeAttention>() {
+  return {{"merge-attention", with(merge, false), {}, {0, 624}},
+          {"merge-attention/model", with(merge, true), {}, {0, 624}}};
 }
 
 }  // namespace frugal::kernels::table

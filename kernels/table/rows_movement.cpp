@@ -153,10 +153,15 @@ Case transfer(const Setting& s) {
 
 }  // namespace
 
-std::vector<Row> movement_rows() {
-  const auto turned = [](const Turn& turn) {
-    return [turn](const Setting& s) { return rotary(s, turn); };
-  };
+template <>
+std::vector<Row> rows_of<Rotary>() {
+  return {{"rotary", with(rotary, Turn{}), {}, {0, 200}},
+          {"rotary/inverse", with(rotary, Turn{.inverse = true}), {}, {0, 200}},
+          {"rotary/part", with(rotary, Turn{.part = true, .first = 100003}), {}, {0, 392}}};
+}
+
+template <>
+std::vector<Row> rows_of<Copy>() {
   const auto copied = [](const auto& pattern) {
     return [pattern](const Setting& s) { return copy(s, pattern(s)); };
   };
@@ -165,10 +170,7 @@ std::vector<Row> movement_rows() {
   const auto narrow = [](const Setting& s) { return narrowed(transposed(s)); };
   const auto narrow_sum = [](const Setting& s) { return added(narrowed(whole(s))); };
   const auto widen = [](const Setting& s) { return widened(parts(s)); };
-  return {{"rotary", turned({}), {}, {0, 200}},
-          {"rotary/inverse", turned({.inverse = true}), {}, {0, 200}},
-          {"rotary/part", turned({.part = true, .first = 100003}), {}, {0, 392}},
-          {"copy", copied(whole), {}, {0, 96}},
+  return {{"copy", copied(whole), {}, {0, 96}},
           {"copy/transposed", copied(transposed), {}, {0, 288}},
           {"copy/parts", copied(parts), {}, {0, 384}},
           {"copy/repeated", copied(repeated), {}, {0, 192}},
@@ -177,8 +179,12 @@ std::vector<Row> movement_rows() {
           {"copy/narrowed", copied(narrow), {}, {0, 432}},
           {"copy/accumulate", copied(sum), {}, {0, 144}},
           {"copy/accumulate-wide", copied(wide_sum), {}, {0, 720}},
-          {"copy/accumulate-narrow", copied(narrow_sum), {}, {0, 192}},
-          {"transfer", transfer, {}, {0, 96}}};
+          {"copy/accumulate-narrow", copied(narrow_sum), {}, {0, 192}}};
+}
+
+template <>
+std::vector<Row> rows_of<Transfer>() {
+  return {{"transfer", transfer, {}, {0, 96}}};
 }
 
 }  // namespace frugal::kernels::table

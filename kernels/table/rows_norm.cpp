@@ -33,12 +33,16 @@ struct RowStatistics {
   }
 };
 
+/// Widths at which a block of the backward passes takes 48 KiB of shared memory for rows, and some
+/// for else; then a little more, and 144 KiB.
+const std::vector<int64_t> norm_edges = {256, 2064, 12288};
+
 /// Residual streams are not centred; a variance by E[x²] − E[x]² would show here.
 void move_off_centre(Values& v) {
   for (double& x : v["x"]) x += 3;
 }
 
-Case forward(const Setting& s, Kind kind) {
+Case forward_norm(const Setting& s, Kind kind) {
   const DType a = accumulation_type(s.type);
   Case c;
   c.operands = {{"x", s.type, {s.rows, s.cols}},
@@ -133,7 +137,7 @@ void gradient(Expected& e, const Setting& s, Kind kind) {
 }
 
 /// narrow: gradients of parameters have the parameters' type.
-Case backward(const Setting& s, Kind kind, bool residual, bool narrow) {
+Case backward_norm(const Setting& s, Kind kind, bool residual, bool narrow) {
   const DType a = accumulation_type(s.type), of_parameters = narrow ? s.type : a;
   Case c;
   c.operands = {{"dy", s.type, {s.rows, s.cols}},
@@ -179,27 +183,42 @@ Case backward(const Setting& s, Kind kind, bool residual, bool narrow) {
 
 }  // namespace
 
-std::vector<Row> norm_rows() {
-  const auto forth = [](Kind kind) {
-    return [kind](const Setting& s) { return forward(s, kind); };
-  };
-  const auto back = [](Kind kind, bool residual, bool narrow = false) {
-    return [=](const Setting& s) { return backward(s, kind, residual, narrow); };
-  };
-  // A block of the backward passes takes 48 KiB of shared memory for rows of the first width, and
-  // some for else; then a little more, and 144 KiB.
-  const std::vector<int64_t> edges = {256, 2064, 12288};
+template <>
+std::vector<Row> rows_of<LayerNorm>() {
+  return {{"layer-norm", with(forward_norm, layer_norm), {}, {0, 160}, norm_edges}};
+}
+
+template <>
+std::vector<Row> rows_of<LayerNormBackward>() {
   return {
-      {"layer-norm", forth(layer_norm), {}, {0, 160}, edges},
-      {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}, edges},
-      {"layer-norm-backward/residual", back(layer_norm, true), {}, {0, 312}},
-      {"layer-norm-backward/narrow", back(layer_norm, false, true), {}, {0, 232}},
-      {"rms-norm", forth(rms_norm), {}, {0, 128}, edges},
-      {"rms-norm/offset", forth(rms_norm_from_one), {}, {0, 128}},
-      {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}, edges},
-      {"rms-norm-backward/offset", back(rms_norm_from_one, false), {"rms-norm/offset"}, {0, 208}},
-      {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}},
-      {"rms-norm-backward/narrow", back(rms_norm, false, true), {}, {0, 192}}};
+      {"layer-norm-backward",
+       with(backward_norm, layer_norm, false, false),
+       {"layer-norm"},
+       {0, 264},
+       norm_edges},
+      {"layer-norm-backward/residual", with(backward_norm, layer_norm, true, false), {}, {0, 312}},
+      {"layer-norm-backward/narrow", with(backward_norm, layer_norm, false, true), {}, {0, 232}}};
+}
+
+template <>
+std::vector<Row> rows_of<RmsNorm>() {
+  return {{"rms-norm", with(forward_norm, rms_norm), {}, {0, 128}, norm_edges},
+          {"rms-norm/offset", with(forward_norm, rms_norm_from_one), {}, {0, 128}}};
+}
+
+template <>
+std::vector<Row> rows_of<RmsNormBackward>() {
+  return {{"rms-norm-backward",
+           with(backward_norm, rms_norm, false, false),
+           {"rms-norm"},
+           {0, 208},
+           norm_edges},
+          {"rms-norm-backward/offset",
+           with(backward_norm, rms_norm_from_one, false, false),
+           {"rms-norm/offset"},
+           {0, 208}},
+          {"rms-norm-backward/residual", with(backward_norm, rms_norm, true, false), {}, {0, 256}},
+          {"rms-norm-backward/narrow", with(backward_norm, rms_norm, false, true), {}, {0, 192}}};
 }
 
 }  // namespace frugal::kernels::table

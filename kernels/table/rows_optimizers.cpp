@@ -28,6 +28,15 @@ struct Way {
   }
 };
 
+constexpr Way narrow_way{.narrow_gradient = true, .narrow_moments = true, .has_master = false};
+constexpr Way narrow_apart{
+    .apart = true, .narrow_gradient = true, .narrow_moments = true, .has_master = false};
+constexpr Way narrow_ahead{.apart = true,
+                           .narrow_gradient = true,
+                           .narrow_moments = true,
+                           .has_master = false,
+                           .keeps_state = true};
+
 WeightUpdate attributes(const Way& way) {
   WeightUpdate update;
   update.learning_rate = 0.01F;
@@ -181,40 +190,37 @@ Case adam(const Setting& s, const Way& way) {
 
 }  // namespace
 
-std::vector<Row> optimizer_rows() {
-  const auto momentum_by = [](const Way& way) {
-    return [=](const Setting& s) { return momentum(s, way); };
-  };
-  const auto adam_by = [](const Way& way) {
-    return [=](const Setting& s) { return adam(s, way); };
-  };
-  const Way narrow{.narrow_gradient = true, .narrow_moments = true, .has_master = false};
-  Way narrow_apart = narrow;
-  narrow_apart.apart = true;
-  Way narrow_ahead = narrow_apart;
-  narrow_ahead.keeps_state = true;
-  return {{"momentum", momentum_by({}), {}, {0, 528}},
-          {"momentum/result", momentum_by({.apart = true}), {}, {0, 528}},
-          {"momentum/l2", momentum_by({.decoupled = false}), {}, {0, 528}},
-          {"momentum/sgd", momentum_by({.has_moment = false}), {}, {0, 336}},
-          {"momentum/sgd-result", momentum_by({.apart = true, .has_moment = false}), {}, {0, 336}},
-          {"momentum/ahead", momentum_by({.apart = true, .keeps_state = true}), {}, {0, 336}},
-          {"momentum/prediction", momentum_by({.prediction = 1}), {}, {0, 528}},
-          {"momentum/narrow-gradient", momentum_by({.narrow_gradient = true}), {}, {0, 480}},
-          {"momentum/narrow", momentum_by(narrow), {}, {0, 240}},
-          {"adam", adam_by({}), {}, {0, 720}},
-          {"adam/not-clipped", adam_by({.clip = 0}), {}, {0, 720}},
-          {"adam/below-the-clip", adam_by({.clip = 1e9}), {}, {0, 720}},
-          {"adam/first-step", adam_by({.step = 1}), {}, {0, 720}},
-          {"adam/result", adam_by({.apart = true}), {}, {0, 720}},
-          {"adam/ahead", adam_by({.apart = true, .keeps_state = true}), {}, {0, 432}},
-          {"adam/narrow-ahead", adam_by(narrow_ahead), {}, {0, 240}},
-          {"adam/l2", adam_by({.decoupled = false}), {}, {0, 720}},
-          {"adam/narrow-gradient", adam_by({.narrow_gradient = true}), {}, {0, 672}},
-          {"adam/without-master", adam_by({.has_master = false}), {}, {0, 576}},
-          {"adam/narrow", adam_by(narrow), {}, {0, 336}},
-          {"adam/narrow-result", adam_by(narrow_apart), {}, {0, 336}},
-          {"adam/prediction", adam_by({.apart = true, .prediction = 1.5F}), {}, {0, 720}}};
+template <>
+std::vector<Row> rows_of<Momentum>() {
+  return {{"momentum", with(momentum, Way{}), {}, {0, 528}},
+          {"momentum/result", with(momentum, Way{.apart = true}), {}, {0, 528}},
+          {"momentum/l2", with(momentum, Way{.decoupled = false}), {}, {0, 528}},
+          {"momentum/sgd", with(momentum, Way{.has_moment = false}), {}, {0, 336}},
+          {"momentum/sgd-result",
+           with(momentum, Way{.apart = true, .has_moment = false}),
+           {},
+           {0, 336}},
+          {"momentum/ahead", with(momentum, Way{.apart = true, .keeps_state = true}), {}, {0, 336}},
+          {"momentum/prediction", with(momentum, Way{.prediction = 1}), {}, {0, 528}},
+          {"momentum/narrow-gradient", with(momentum, Way{.narrow_gradient = true}), {}, {0, 480}},
+          {"momentum/narrow", with(momentum, narrow_way), {}, {0, 240}}};
+}
+
+template <>
+std::vector<Row> rows_of<Adam>() {
+  return {{"adam", with(adam, Way{}), {}, {0, 720}},
+          {"adam/not-clipped", with(adam, Way{.clip = 0}), {}, {0, 720}},
+          {"adam/below-the-clip", with(adam, Way{.clip = 1e9}), {}, {0, 720}},
+          {"adam/first-step", with(adam, Way{.step = 1}), {}, {0, 720}},
+          {"adam/result", with(adam, Way{.apart = true}), {}, {0, 720}},
+          {"adam/ahead", with(adam, Way{.apart = true, .keeps_state = true}), {}, {0, 432}},
+          {"adam/narrow-ahead", with(adam, narrow_ahead), {}, {0, 240}},
+          {"adam/l2", with(adam, Way{.decoupled = false}), {}, {0, 720}},
+          {"adam/narrow-gradient", with(adam, Way{.narrow_gradient = true}), {}, {0, 672}},
+          {"adam/without-master", with(adam, Way{.has_master = false}), {}, {0, 576}},
+          {"adam/narrow", with(adam, narrow_way), {}, {0, 336}},
+          {"adam/narrow-result", with(adam, narrow_apart), {}, {0, 336}},
+          {"adam/prediction", with(adam, Way{.apart = true, .prediction = 1.5F}), {}, {0, 720}}};
 }
 
 }  // namespace frugal::kernels::table

@@ -27,6 +27,8 @@ struct SoftmaxSizes {
   }
 };
 
+constexpr SoftmaxForm whole_softmax{}, stored_softmax{true, true, true},
+    regenerated_softmax{true, true, false};
 constexpr float scale = 0.75F;
 
 Dropout dropout_of(const Setting& s, const SoftmaxForm& form) {
@@ -142,21 +144,24 @@ Case softmax_backward(const Setting& s, const SoftmaxForm& form) {
 
 }  // namespace
 
-std::vector<Row> softmax_rows() {
-  const auto forward = [](const SoftmaxForm& form) {
-    return [form](const Setting& s) { return softmax(s, form); };
-  };
-  const auto backward = [](const SoftmaxForm& form) {
-    return [form](const Setting& s) { return softmax_backward(s, form); };
-  };
-  const SoftmaxForm plain, stored{true, true, true}, regenerated{true, true, false};
-  return {
-      {"softmax", forward(plain), {}, {0, 192}},
-      {"softmax/causal-dropout", forward(stored), {}, {0, 224}},
-      {"softmax/regenerated", forward(regenerated), {}, {0, 192}},
-      {"softmax-backward", backward(plain), {"softmax"}, {0, 288}},
-      {"softmax-backward/causal-dropout", backward(stored), {"softmax/causal-dropout"}, {0, 224}},
-      {"softmax-backward/regenerated", backward(regenerated), {"softmax/regenerated"}, {0, 192}}};
+template <>
+std::vector<Row> rows_of<Softmax>() {
+  return {{"softmax", with(softmax, whole_softmax), {}, {0, 192}},
+          {"softmax/causal-dropout", with(softmax, stored_softmax), {}, {0, 224}},
+          {"softmax/regenerated", with(softmax, regenerated_softmax), {}, {0, 192}}};
+}
+
+template <>
+std::vector<Row> rows_of<SoftmaxBackward>() {
+  return {{"softmax-backward", with(softmax_backward, whole_softmax), {"softmax"}, {0, 288}},
+          {"softmax-backward/causal-dropout",
+           with(softmax_backward, stored_softmax),
+           {"softmax/causal-dropout"},
+           {0, 224}},
+          {"softmax-backward/regenerated",
+           with(softmax_backward, regenerated_softmax),
+           {"softmax/regenerated"},
+           {0, 192}}};
 }
 
 }  // namespace frugal::kernels::table

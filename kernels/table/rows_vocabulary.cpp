@@ -254,6 +254,9 @@ Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, const Gradien
   return c;
 }
 
+const GradientOf logits{"dlogits"}, uncapped{"duncapped", logit_cap};
+const GradientOf narrow_logits{"dlogits", 0, true}, narrow_uncapped{"duncapped", logit_cap, true};
+
 /// With the statistics that the operation computes on the way.
 Case cross_entropy_at_once(const Setting& s, const GradientOf& gradient) {
   Case c = cross_entropy(s, {}, gradient);
@@ -285,47 +288,55 @@ Case cross_entropy_at_once(const Setting& s, const GradientOf& gradient) {
 
 }  // namespace
 
-std::vector<Row> vocabulary_rows() {
+template <>
+std::vector<Row> rows_of<Embedding>() {
+  return {{"embedding", with(embedding, 1.0F), {}, {0, 120}},
+          {"embedding/scaled", with(embedding, 7.3F), {}, {0, 120}}};
+}
+
+template <>
+std::vector<Row> rows_of<EmbeddingBackward>() {
+  return {{"embedding-backward", with(embedding_backward, 1.0F, false), {"embedding"}, {0, 264}},
+          {"embedding-backward/scaled",
+           with(embedding_backward, 7.3F, false),
+           {"embedding/scaled"},
+           {0, 264}},
+          {"embedding-backward/narrow", with(embedding_backward, 1.0F, true), {}, {0, 168}}};
+}
+
+template <>
+std::vector<Row> rows_of<CrossEntropyStatistics>() {
   const auto statistics = [](int64_t shards, bool second, bool narrow = false) {
     return [=](const Setting& s) {
       return cross_entropy_statistics(s, {shards, second ? s.cols : 0}, narrow);
     };
   };
-  const auto at_once = [](const GradientOf& gradient) {
-    return [=](const Setting& s) { return cross_entropy_at_once(s, gradient); };
-  };
+  return {{"cross-entropy-statistics", statistics(1, false), {}, {0, 192}},
+          {"cross-entropy-statistics/second-shard", statistics(2, true), {}, {0, 192}},
+          {"cross-entropy-statistics/narrow", statistics(2, true, true), {}, {0, 144}}};
+}
+
+template <>
+std::vector<Row> rows_of<CrossEntropy>() {
   const auto loss = [](int64_t shards, const GradientOf& gradient) {  // of the last shard
     return [=](const Setting& s) {
       return cross_entropy(s, {shards, (shards - 1) * s.cols}, gradient);
     };
   };
-  const auto lookup = [](float scale) {
-    return [scale](const Setting& s) { return embedding(s, scale); };
-  };
-  const auto scatter = [](float scale, bool narrow = false) {
-    return [=](const Setting& s) { return embedding_backward(s, scale, narrow); };
-  };
-  const GradientOf logits{"dlogits"}, uncapped{"duncapped", logit_cap};
-  const GradientOf narrow{"dlogits", 0, true}, narrow_uncapped{"duncapped", logit_cap, true};
   const std::vector<std::string> whole = {"cross-entropy-statistics", "cross-entropy"};
   const std::vector<std::string> capped = {"soft-cap/logits", "cross-entropy-statistics",
                                            "cross-entropy"};
-  return {{"embedding", lookup(1), {}, {0, 120}},
-          {"embedding/scaled", lookup(7.3F), {}, {0, 120}},
-          {"embedding-backward", scatter(1), {"embedding"}, {0, 264}},
-          {"embedding-backward/scaled", scatter(7.3F), {"embedding/scaled"}, {0, 264}},
-          {"embedding-backward/narrow", scatter(1, true), {}, {0, 168}},
-          {"cross-entropy-statistics", statistics(1, false), {}, {0, 192}},
-          {"cross-entropy-statistics/second-shard", statistics(2, true), {}, {0, 192}},
-          {"cross-entropy-statistics/narrow", statistics(2, true, true), {}, {0, 144}},
-          {"cross-entropy", loss(1, logits), whole, {0, 264}},
+  return {{"cross-entropy", loss(1, logits), whole, {0, 264}},
           {"cross-entropy/two-shards", loss(2, logits), {}, {0, 336}},
           {"cross-entropy/loss-only", loss(2, {}), {}, {0, 192}},
           {"cross-entropy/softcap", loss(1, uncapped), capped, {0, 264}},
-          {"cross-entropy/narrow", loss(2, narrow), {}, {0, 288}},
-          {"cross-entropy/at-once", at_once(narrow), whole, {0, 144}},
-          {"cross-entropy/at-once-softcap", at_once(narrow_uncapped), capped, {0, 144}},
-          {"cross-entropy/at-once-wide", at_once(logits), whole, {0, 192}}};
+          {"cross-entropy/narrow", loss(2, narrow_logits), {}, {0, 288}},
+          {"cross-entropy/at-once", with(cross_entropy_at_once, narrow_logits), whole, {0, 144}},
+          {"cross-entropy/at-once-softcap",
+           with(cross_entropy_at_once, narrow_uncapped),
+           capped,
+           {0, 144}},
+          {"cross-entropy/at-once-wide", with(cross_entropy_at_once, logits), whole, {0, 192}}};
 }
 
 }  // namespace frugal::kernels::table

@@ -33,19 +33,19 @@ CostModel::Kernels CostModel::kernels_of(const Gemm& gemm) const {
 CostModel::Kernels CostModel::kernels_of(const GemmGelu& both) const {
   if (!software_.gelu) return {product(both.gemm, both.cost().bytes)};
   const Gemm bare = alone(both.gemm);  // GELU's kernel adds the bias
-  return {product(bare, bare.cost().bytes), memory_bound(both.gelu().cost().bytes)};
+  return {product(bare, bare.cost().bytes), memory_bound(both.epilogue().cost().bytes)};
 }
 
 CostModel::Kernels CostModel::kernels_of(const GemmGeluBackward& both) const {
   if (!software_.gelu) return {product(both.gemm, both.cost().bytes)};
-  return {product(both.gemm, both.gemm.cost().bytes), memory_bound(both.gelu().cost().bytes)};
+  return {product(both.gemm, both.gemm.cost().bytes), memory_bound(both.epilogue().cost().bytes)};
 }
 
 /// The product's own sums are added to the gradient by a small kernel.
 CostModel::Kernels CostModel::kernels_of(const GemmBiasGradient& both) const {
   Kernels kernels = kernels_of(both.gemm);
   kernels.add(
-      memory_bound(software_.bias_gradient ? both.sum().cost().bytes : 3 * bytes(both.dbias)));
+      memory_bound(software_.bias_gradient ? both.epilogue().cost().bytes : 3 * bytes(both.dbias)));
   return kernels;
 }
 

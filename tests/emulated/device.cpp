@@ -24,11 +24,6 @@ class HostScratch final : public cuda::Scratch {
   std::vector<unsigned char> memory_;
 };
 
-template <class Op>
-concept OwnKernel = requires(const Op& op, const cuda::Launch& on) {
-  cuda::run(op, on);
-};
-
 class EmulatedDevice final : public Device {
  public:
   EmulatedDevice(int multiprocessors, uint64_t seed)
@@ -50,20 +45,18 @@ class EmulatedDevice final : public Device {
   void run_on(Stream, const Operation& operation) override {
     std::visit(
         [&](const auto& op) {
-          if constexpr (OwnKernel<std::decay_t<decltype(op)>>)
+          using Op = std::decay_t<decltype(op)>;
+          if constexpr (OwnKernel<Op>) {
             cuda::run(op, launch_);
-          else if constexpr (std::is_same_v<std::decay_t<decltype(op)>, Gemm>)
+          } else if constexpr (WithEpilogue<Op>) {
+            if (blas_.run(op, launch_)) return;
+            blas_.run(op.gemm, launch_);
+            cuda::run(op.epilogue(), launch_);
+          } else if constexpr (std::is_same_v<Op, Gemm>) {
             blas_.run(op, launch_);
-          else if constexpr (requires { op.gelu(); }) {
-            if (blas_.run(op, launch_)) return;
-            blas_.run(op.gemm, launch_);
-            cuda::run(op.gelu(), launch_);
-          } else if constexpr (requires { op.gemm, op.sum(); }) {
-            if (blas_.run(op, launch_)) return;
-            blas_.run(op.gemm, launch_);
-            cuda::run(op.sum(), launch_);
-          } else
+          } else {
             cpu_.execute(op);
+          }
         },
         operation);
   }

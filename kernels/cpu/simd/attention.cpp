@@ -1,9 +1,8 @@
 #include <limits>
 
-#include "kernels/cpu/simd/attention_steps.h"
 #include "kernels/cpu/simd/exponential.h"
 #include "kernels/cpu/simd/keep.h"
-#include "kernels/cpu/simd/level.h"
+#include "kernels/cpu/simd/kernels.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace frugal::kernels::FRUGAL_SIMD {
@@ -151,6 +150,7 @@ void each_row(const ScoreBlock& block, const F& f) {
 
 }  // namespace
 
+template <>
 void run(const OnlineSoftmax& op) {
   by_type(op.block.type, [&]<class T>(T) {
     each_row(op.block,
@@ -158,6 +158,7 @@ void run(const OnlineSoftmax& op) {
   });
 }
 
+template <>
 void run(const ScoreGradient& op) {
   by_type(op.block.type, [&]<class T>(T) {
     each_row(op.block,
@@ -165,6 +166,7 @@ void run(const ScoreGradient& op) {
   });
 }
 
+template <>
 void run(const RowDots& op) {
   by_type(op.a.type, [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -178,6 +180,7 @@ void run(const RowDots& op) {
   });
 }
 
+template <>
 void run(const ScaledRows& op) {
   by_type(op.y.type, [&]<class T>(T) {
     using A = Accumulator<T>;

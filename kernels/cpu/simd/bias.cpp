@@ -1,5 +1,4 @@
 #include "kernels/cpu/simd/keep.h"
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/row_sums.h"
 
 namespace frugal::kernels::FRUGAL_SIMD {
@@ -74,12 +73,14 @@ void add_rows(const T* from, int64_t cols, int64_t ahead, A* partial) {
 
 }  // namespace
 
+template <>
 void run(const BiasDropoutAdd& op) {
   by_type(op.x.type, [&]<class T>(T) {
     parallel(op.x.rows(), op.x.cols(), [&](int64_t row) { forward_row<T>(op, row); });
   });
 }
 
+template <>
 void run(const BiasDropoutAddBackward& op) {
   by_type(op.dy.type, [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -94,6 +95,7 @@ void run(const BiasDropoutAddBackward& op) {
   });
 }
 
+template <>
 void run(const ColumnSum& op) {
   by_type(op.x.type, [&]<class T>(T) {
     const int64_t cols = op.x.cols();

@@ -1,6 +1,5 @@
 #include <array>
 
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace frugal::kernels::FRUGAL_SIMD {
@@ -89,6 +88,7 @@ void copy_elements(const Copy& op) {
 
 }  // namespace
 
+template <>
 void run(const Copy& op) {
   if (op.x.size() == 0) return;
   if (op.x.type == op.y.type && !op.accumulate) return copy_bytes(op);
@@ -99,6 +99,7 @@ void run(const Copy& op) {
   });
 }
 
+template <>
 void run(const Transfer& op) {
   const auto* const from = static_cast<const char*>(op.from.data);
   auto* const to = static_cast<char*>(op.to.data);

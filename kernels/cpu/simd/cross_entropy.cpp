@@ -1,7 +1,6 @@
 #include <limits>
 
 #include "kernels/cpu/simd/exponential.h"
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace frugal::kernels::FRUGAL_SIMD {
@@ -111,12 +110,14 @@ void row(const CrossEntropy& op, int64_t row) {
 
 }  // namespace
 
+template <>
 void run(const CrossEntropyStatistics& op) {
   by_type(op.logits.type, [&]<class L>(L) {
     parallel(op.logits.rows(), op.logits.cols(), [&](int64_t row) { statistics_row<L>(op, row); });
   });
 }
 
+template <>
 void run(const CrossEntropy& op) {
   by_type(op.gradient.empty() ? op.loss.type : op.gradient.type, [&]<class T>(T) {
     const auto rows = [&]<class L>(L) {

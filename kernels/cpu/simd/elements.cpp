@@ -1,4 +1,3 @@
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/rounding.h"
 
@@ -32,6 +31,7 @@ void convert_elements(const From* x, To* y, int64_t size, bool past) {
 
 }  // namespace
 
+template <>
 void run(const Sum& op) {
   constexpr int64_t chunk = 4096;
   const int64_t size = op.x.size(), chunks = (size + chunk - 1) / chunk;
@@ -53,6 +53,7 @@ void run(const Sum& op) {
   *op.total.as<double>() += total;
 }
 
+template <>
 void run(const Fill& op) {
   switch (op.x.type) {
     case DType::f32:
@@ -68,6 +69,7 @@ void run(const Fill& op) {
   }
 }
 
+template <>
 void run(const Convert& op) {
   by_type(op.x.type, [&]<class From>(From) {
     by_type(op.y.type, [&]<class To>(To) {

@@ -1,4 +1,3 @@
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace frugal::kernels::FRUGAL_SIMD {
@@ -108,8 +107,12 @@ void add_rows(const EmbeddingBackward& op, const Occurrences& rows, int64_t i, i
 
 }  // namespace
 
-void run(const Embedding& op) { op.scale == 1 ? copy_rows(op) : scale_rows(op); }
+template <>
+void run(const Embedding& op) {
+  op.scale == 1 ? copy_rows(op) : scale_rows(op);
+}
 
+template <>
 void run(const EmbeddingBackward& op) {
   const Occurrences occurrences(op);
   constexpr int64_t together = 64;  // rows

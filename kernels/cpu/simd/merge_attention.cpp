@@ -1,4 +1,3 @@
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace frugal::kernels::FRUGAL_SIMD {
@@ -22,6 +21,7 @@ void merge_row(const MergeAttention& op, int64_t matrix, int64_t row) {
 
 }  // namespace
 
+template <>
 void run(const MergeAttention& op) {
   const int64_t batch = op.y.shape[0];
   by_type(op.part.type, [&]<class T>(T) {

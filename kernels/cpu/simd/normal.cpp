@@ -3,8 +3,6 @@
 #include <numbers>
 #include <utility>
 
-#include "kernels/cpu/simd/float_lanes.h"
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/random_elements.h"
 #include "kernels/cpu/simd/rows.h"
 
@@ -59,6 +57,7 @@ void fill(const RandomNormal& op, T* to, int64_t first, int64_t count) {
 
 }  // namespace
 
+template <>
 void run(const RandomNormal& op) {
   by_type(op.x.type, [&]<class T>(T) {
     T* const x = op.x.as<T>();

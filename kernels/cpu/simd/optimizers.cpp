@@ -1,6 +1,5 @@
 #include "kernels/optimizers.h"
 
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace frugal::kernels::FRUGAL_SIMD {
@@ -49,6 +48,7 @@ void update(const WeightUpdate& op, const Change& change) {
 
 }  // namespace
 
+template <>
 void run(const Momentum& op) {
   by_type(op.update.weights.type, [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -66,6 +66,7 @@ void run(const Momentum& op) {
   });
 }
 
+template <>
 void run(const Adam& op) {
   by_type(op.update.weights.type, [&]<class T>(T) {
     using A = Accumulator<T>;

@@ -1,7 +1,5 @@
 #include <array>
 
-#include "kernels/cpu/simd/float_lanes.h"
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/normal.h"
 
@@ -49,6 +47,7 @@ void turn(T* x, int64_t half, const A* cosines, const A* sines, A sign) {
 
 }  // namespace
 
+template <>
 void run(const Rotary& op) {
   const bool grouped = op.x.shape.dims == 4;
   const int64_t groups = grouped ? op.x.shape[1] : 1, heads = op.x.shape[grouped ? 2 : 1];

@@ -4,10 +4,15 @@
 
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/view.h"
+#include "kernels/operations.h"
 
-/// How work is divided among threads: always in pieces that do not depend on their number.
+/// Rows and elements of operands, and their division among threads: always in pieces that do not
+/// depend on the number of threads.
 namespace frugal::kernels::FRUGAL_SIMD {
+
+/// Executes an operation, or a step of fused attention. Each one defines it in this folder.
+template <OwnKernel Op>
+void run(const Op& op);
 
 /// Calls f with a value of the type that elements are stored as.
 template <class F>

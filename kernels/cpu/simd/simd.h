@@ -10,6 +10,10 @@
 
 /// Vectors as wide as the instruction set that is being compiled for, over GCC's vector extensions:
 /// arithmetic, comparison (a mask of integers) and `mask ? a : b` are the language's.
+///
+/// Sources of this folder are compiled once per instruction set, each time with another
+/// FRUGAL_SIMD, which names the namespace. Every one of these objects emits inline functions of
+/// shared headers; the linker keeps the first, so the baseline is linked first.
 namespace frugal::kernels::FRUGAL_SIMD {
 
 #if defined(__AVX512F__)
@@ -274,5 +278,14 @@ inline Vec<double> square_root(Vec<double> x) {
   for (int i = 0; i < lanes<double>; ++i) x[i] = std::sqrt(x[i]);
   return x;
 }
+
+/// The numbers of a vector, for what kernels/normal.h computes.
+struct FloatLanes {
+  using Float = Vec<float>;
+  using Word = U32;
+  using Integer = VectorN<int32_t, floats>;
+  static Float to_float(Integer x) { return convert<Float>(x); }
+  static Float root(Float x) { return square_root(x); }
+};
 
 }  // namespace frugal::kernels::FRUGAL_SIMD

@@ -2,7 +2,6 @@
 
 #include "kernels/cpu/simd/exponential.h"
 #include "kernels/cpu/simd/keep.h"
-#include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace frugal::kernels::FRUGAL_SIMD {
@@ -117,12 +116,14 @@ void backward_row(const SoftmaxBackward& op, int64_t row) {
 
 }  // namespace
 
+template <>
 void run(const Softmax& op) {
   by_type(op.x.type, [&]<class T>(T) {
     parallel(op.p.rows(), op.p.cols(), [&](int64_t row) { forward_row<T>(op, row); });
   });
 }
 
+template <>
 void run(const SoftmaxBackward& op) {
   by_type(op.p.type, [&]<class T>(T) {
     parallel(op.p.rows(), op.p.cols(), [&](int64_t row) { backward_row<T>(op, row); });

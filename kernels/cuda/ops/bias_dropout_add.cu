@@ -120,6 +120,7 @@ __global__ void __launch_bounds__(tile_threads, resident<wide, T>)
 
 }  // namespace
 
+template <>
 void run(const BiasDropoutAdd& op, const Launch& on) {
   const int64_t cols = op.x.cols(), groups = op.bias.empty() ? 1 : op.bias.rows();
   const Tiles tiles(on, groups, op.x.rows(), cols);
@@ -137,6 +138,7 @@ void run(const BiasDropoutAdd& op, const Launch& on) {
   });
 }
 
+template <>
 void run(const BiasDropoutAddBackward& op, const Launch& on) {
   const int64_t cols = op.dy.cols(), groups = op.dbias.empty() ? 1 : op.dbias.rows();
   const Tiles tiles(on, groups, op.dy.rows(), cols);

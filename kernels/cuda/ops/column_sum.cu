@@ -25,6 +25,7 @@ __global__ void __launch_bounds__(tile_threads)
 
 }  // namespace
 
+template <>
 void run(const ColumnSum& op, const Launch& on) {
   const Tiles tiles(on, 1, op.x.rows(), op.x.cols());
   dispatch(op.x.type, all_wide(op.x.cols(), op.x), [&]<class T, class Wide>(T, Wide) {

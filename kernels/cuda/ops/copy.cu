@@ -158,6 +158,7 @@ void launch_copy(const From* x, To* y, const Walk& walk, const Launch& on) {
 
 }  // namespace
 
+template <>
 void run(const Copy& op, const Launch& on) {
   if (op.x.size() == 0) return;
   const Walk walk(op.x, op.y);
@@ -179,6 +180,13 @@ void run(const Copy& op, const Launch& on) {
       }
     });
   });
+}
+
+template <>
+void run(const Transfer& op, const Launch& on) {
+  check(cudaMemcpyAsync(op.to.data, op.from.data, static_cast<size_t>(op.to.bytes()),
+                        cudaMemcpyDefault, on.stream),
+        "cudaMemcpyAsync");
 }
 
 }  // namespace frugal::kernels::cuda

@@ -252,6 +252,7 @@ void run_with_gradient(const CrossEntropy& op, const Shards<Accumulator<T>>& of,
 
 }  // namespace
 
+template <>
 void run(const CrossEntropyStatistics& op, const Launch& on) {
   const int64_t cols = op.logits.cols();
   dispatch(op.logits.type, all_wide(cols, op.logits), [&]<class L, class Wide>(L, Wide) {
@@ -261,6 +262,7 @@ void run(const CrossEntropyStatistics& op, const Launch& on) {
   });
 }
 
+template <>
 void run(const CrossEntropy& op, const Launch& on) {
   const bool loss_only = op.gradient.empty();
   const int64_t rows = op.loss.size(), cols = op.gradient.cols();

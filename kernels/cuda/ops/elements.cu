@@ -68,6 +68,7 @@ __global__ void __launch_bounds__(elementwise_threads) convert(const From* x, To
 
 }  // namespace
 
+template <>
 void run(const Fill& op, const Launch& on) {
   switch (op.x.type) {
     case DType::f32:
@@ -83,6 +84,7 @@ void run(const Fill& op, const Launch& on) {
   }
 }
 
+template <>
 void run(const Convert& op, const Launch& on) {
   const int64_t size = op.x.size();
   if (op.x.type == op.y.type) return run(Copy{op.x.flat(), op.y.flat()}, on);

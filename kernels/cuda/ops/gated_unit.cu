@@ -82,6 +82,7 @@ void dispatch_gate(Gate gate, const F& f) {
 
 }  // namespace
 
+template <>
 void run(const GatedUnit& op, const Launch& on) {
   const Tiles tiles(on, 1, op.y.rows(), op.y.cols());
   dispatch(op.x.type, all_wide(op.y.cols(), op.x, op.y), [&]<class T, class Wide>(T, Wide) {
@@ -92,6 +93,7 @@ void run(const GatedUnit& op, const Launch& on) {
   });
 }
 
+template <>
 void run(const GatedUnitBackward& op, const Launch& on) {
   const Tiles tiles(on, 1, op.dy.rows(), op.dy.cols());
   const bool wide = all_wide(op.dy.cols(), op.x, op.dy, op.dx);

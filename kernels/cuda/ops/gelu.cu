@@ -34,6 +34,7 @@ __global__ void __launch_bounds__(elementwise_threads)
 
 }  // namespace
 
+template <>
 void run(const Gelu& op, const Launch& on) {
   const int64_t size = op.x.size();
   dispatch(op.x.type, all_wide(size, op.x, op.y), [&]<class T, class Wide>(T, Wide) {
@@ -42,6 +43,7 @@ void run(const Gelu& op, const Launch& on) {
   });
 }
 
+template <>
 void run(const GeluBackward& op, const Launch& on) {
   const int64_t size = op.x.size();
   dispatch(op.x.type, all_wide(size, op.x, op.dy, op.dx), [&]<class T, class Wide>(T, Wide) {

@@ -74,6 +74,7 @@ __global__ void __launch_bounds__(merge_threads) merge(const Merge<T> op) {
 
 }  // namespace
 
+template <>
 void run(const MergeAttention& op, const Launch& on) {
   if (op.y.size() == 0) return;
   const bool wide = all_wide(op.y.cols(), op.y, op.part) && rows_wide(op.y) && rows_wide(op.part);

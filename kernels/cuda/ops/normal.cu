@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(elementwise_threads)
 
 }  // namespace
 
+template <>
 void run(const RandomNormal& op, const Launch& on) {
   const int64_t size = op.x.size();
   dispatch(op.x.type, all_wide(size, op.x), [&]<class T, class Wide>(T, Wide) {

@@ -134,6 +134,7 @@ void update_weights(const WeightUpdate& op, const Launch& on, const RuleOf& rule
 
 }  // namespace
 
+template <>
 void run(const Momentum& op, const Launch& on) {
   const auto rule = [&]<class M>(M) {
     return MomentumRule<M>{op.moment.as<M>(), op.update.keeps_state,
@@ -142,6 +143,7 @@ void run(const Momentum& op, const Launch& on) {
   update_weights(op.update, on, rule, op.moment);
 }
 
+template <>
 void run(const Adam& op, const Launch& on) {
   const auto rule = [&]<class M>(M) {
     return AdamRule<M>{op.first_moment.as<M>(), op.second_moment.as<M>(), op.update.keeps_state,

@@ -131,6 +131,7 @@ __global__ void __launch_bounds__(turn_threads) turn_pairs(const Turn<T> op) {
 
 }  // namespace
 
+template <>
 void run(const Rotary& op, const Launch& on) {
   if (op.x.size() == 0) return;
   const bool wide = all_wide(op.x.cols() / 2, op.x) && rows_wide(op.x);  // halves of a head

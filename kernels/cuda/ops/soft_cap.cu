@@ -20,6 +20,7 @@ __global__ void __launch_bounds__(elementwise_threads)
 
 }  // namespace
 
+template <>
 void run(const SoftCap& op, const Launch& on) {
   const int64_t size = op.x.size();
   dispatch(op.x.type, all_wide(size, op.x, op.y), [&]<class T, class Wide>(T, Wide) {

@@ -229,6 +229,7 @@ __global__ void __launch_bounds__(L::most_threads, L::least_blocks)
 
 }  // namespace
 
+template <>
 void run(const Softmax& op, const Launch& on) {
   const int64_t cols = op.p.cols(), rows = op.p.rows();
   dispatch(op.p.type, all_wide(cols, op.x, op.p, op.mask, op.dropped),
@@ -241,6 +242,7 @@ void run(const Softmax& op, const Launch& on) {
            });
 }
 
+template <>
 void run(const SoftmaxBackward& op, const Launch& on) {
   const int64_t cols = op.p.cols(), rows = op.p.rows();
   dispatch(op.p.type, all_wide(cols, op.dy, op.p, op.mask, op.dx),

@@ -43,6 +43,7 @@ __global__ __launch_bounds__(final_threads) void add_partial_sums(const double* 
 
 }  // namespace
 
+template <>
 void run(const Sum& op, const Launch& on) {
   const int64_t size = op.x.size();
   constexpr int64_t per_block = int64_t{elementwise_threads} * pack;

@@ -1,13 +1,13 @@
-#pragma once
 #include "kernels/cpu/simd/row_sums.h"
-#include "kernels/operations.h"
 
-/// LayerNorm and RmsNorm: the latter is the former without a mean and without beta.
+// LayerNorm and RmsNorm: the latter is the former without a mean and without beta.
 namespace frugal::kernels::FRUGAL_SIMD {
+
+namespace {
 
 /// Whether the operation subtracts the mean of a row.
 template <class Op>
-inline constexpr bool centred = requires(const Op& op) {
+constexpr bool centred = requires(const Op& op) {
   op.mean;
 };
 
@@ -108,6 +108,25 @@ void run_norm_backward(const Op& op) {
     sums.add_to(op.dgamma, 0, cols);
     if constexpr (centred<Op>) sums.add_to(op.dbeta, cols, cols);
   });
+}
+
+}  // namespace
+
+template <>
+void run(const LayerNorm& op) {
+  run_norm(op);
+}
+template <>
+void run(const LayerNormBackward& op) {
+  run_norm_backward(op);
+}
+template <>
+void run(const RmsNorm& op) {
+  run_norm(op);
+}
+template <>
+void run(const RmsNormBackward& op) {
+  run_norm_backward(op);
 }
 
 }  // namespace frugal::kernels::FRUGAL_SIMD
