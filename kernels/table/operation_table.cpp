@@ -1,7 +1,9 @@
 #include "kernels/table/operation_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
 #include <stdexcept>
@@ -86,9 +88,45 @@ std::vector<Row> rows_of_all(const std::variant<Ops...>*) {
 
 }  // namespace
 
-void Expected::set(const std::string& name, int64_t i, double value, double scale) {
-  values_.at(name)[static_cast<size_t>(i)] = value;
-  scale_.at(name)[static_cast<size_t>(i)] = std::max(std::abs(value), scale);
+Expected::Expected(Values before) : values_(std::move(before)), scale_(values_) {
+  for (auto& [name, all] : scale_) std::fill(all.begin(), all.end(), 0);
+}
+
+Expected::Element Expected::find(const double& element) {
+  for (auto& [name, all] : values_) {
+    const std::less<> before;
+    if (before(&element, all.data()) || !before(&element, all.data() + all.size())) continue;
+    const auto i = static_cast<size_t>(&element - all.data());
+    return {all[i], scale_.at(name)[i]};
+  }
+  throw std::out_of_range("no operand has this element");
+}
+
+void Expected::set(const double& element, double value, double scale) {
+  const Element found = find(element);
+  found.value = value;
+  found.scale = std::max(std::abs(value), scale);
+}
+
+void Expected::add(const double& element, double term, double magnitude) {
+  const Element found = find(element);
+  const double before = std::max(found.scale, std::abs(found.value));
+  found.value += term;
+  found.scale = before + std::max(std::abs(term), magnitude);
+}
+
+void Expected::set_all(const std::string& name, const std::function<Rounded(int64_t)>& f) {
+  for (int64_t i = 0; i < static_cast<int64_t>(values_.at(name).size()); ++i) {
+    const Rounded element = f(i);
+    set(name, i, element.value, element.scale);
+  }
+}
+
+Views Expected::views(const std::vector<Operand>& operands) {
+  Views all;
+  for (const Operand& operand : operands)
+    all.set(operand.name, View(values_.at(operand.name).data(), DType::f64, operand.shape));
+  return all;
 }
 
 const Operand& Case::operand(const std::string& name) const {

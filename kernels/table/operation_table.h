@@ -14,7 +14,7 @@ namespace frugal::kernels::table {
 /// `updated` operands are read and written; `output`s must not be read, so tests poison them.
 enum class Role : uint8_t { input, output, updated };
 
-/// How an operand's elements are drawn.
+/// Distribution of an operand's elements.
 enum class Draw : uint8_t {
   normal,    ///< N(0, 1)
   positive,  ///< uniform in [0.5, 1.5)
@@ -48,19 +48,47 @@ class Views {
 /// Operands' elements in memory order, every one representable in its operand's type.
 using Values = std::map<std::string, std::vector<double>>;
 
-/// What a result must be: values, and for each the magnitude that rounding errors are relative to,
-/// such as Σ|a·b| for a dot product, which may be far larger than the value.
+/// A value, and the magnitude that its rounding errors are relative to, such as Σ|a·b| for a dot
+/// product, where that is larger than the value's own.
+struct Rounded {
+  double value = 0, scale = 0;
+
+  Rounded() = default;
+  Rounded(double value, double scale = 0)
+      : value(value), scale(scale) {}  // NOLINT: a number is one
+};
+
+/// Required results: values, and for each the magnitude that its rounding errors are relative to.
+/// Elements of an operand are named by number, or in views() by reference.
 class Expected {
  public:
-  explicit Expected(Values before) : values_(std::move(before)), scale_(values_) {}
+  explicit Expected(Values before);
 
   const std::vector<double>& operator[](const std::string& name) const { return values_.at(name); }
   bool has(const std::string& name) const { return values_.contains(name); }
-  /// Errors are relative to max(|value|, scale).
-  void set(const std::string& name, int64_t i, double value, double scale = 0);
   const std::vector<double>& scale(const std::string& name) const { return scale_.at(name); }
+  /// Operands as views in float64, of which a case binds its operation.
+  Views views(const std::vector<Operand>& operands);
+
+  /// Errors are relative to max(|value|, scale).
+  void set(const double& element, double value, double scale = 0);
+  void set(const std::string& name, int64_t i, double value, double scale = 0) {
+    set(values_.at(name)[static_cast<size_t>(i)], value, scale);
+  }
+  /// Sets every element i of an operand to f(i).
+  void set_all(const std::string& name, const std::function<Rounded(int64_t)>& f);
+  /// Adds a term of a sum that may be in any order. Its magnitude is at least its own.
+  void add(const double& element, double term, double magnitude = 0);
+  void add(const std::string& name, int64_t i, double term, double magnitude = 0) {
+    add(values_.at(name)[static_cast<size_t>(i)], term, magnitude);
+  }
 
  private:
+  struct Element {
+    double &value, &scale;
+  };
+  Element find(const double& element);
+
   Values values_, scale_;
 };
 
@@ -69,8 +97,8 @@ struct Case {
   std::vector<Operand> operands;
   /// Must use every operand.
   std::function<Operation(const Views&)> bind;
-  /// The documented formula in float64 over memory order; sets every output and updated element
-  /// that the operation writes.
+  /// Documented formula in float64; sets every output and updated element that the operation
+  /// writes.
   std::function<void(Expected&)> reference;
   /// Roundings to accumulation type that one element may suffer; 0 demands the exact value of the
   /// operand's type. An element may differ from the reference by
@@ -85,6 +113,13 @@ struct Case {
   std::map<std::string, double> cotangents;
 
   const Operand& operand(const std::string& name) const;
+  /// Makes f(expected, operation on views in float64) the reference.
+  template <class Op, class F>
+  void refer(const F& f) {
+    reference = [f, operands = operands, bind = bind](Expected& e) {
+      f(e, std::get<Op>(bind(e.views(operands))));
+    };
+  }
 };
 
 struct Setting {
@@ -94,6 +129,13 @@ struct Setting {
   /// A product that is added to bf16 numbers may be rounded to bf16 before, as cuBLASLt's
   /// algorithms for Hopper do (seen with 13.1, algorithm 66).
   bool rounds_before_adding = false;
+
+  Shape shape() const { return {rows, cols}; }
+  int64_t size() const { return rows * cols; }
+  /// A.
+  DType wide() const { return accumulation_type(type); }
+  /// T or A, as gradients of parameters may have it.
+  DType narrow_or_wide(bool narrow) const { return narrow ? type : wide(); }
 };
 
 struct Row {
@@ -130,7 +172,7 @@ Values random_values(const Case& test_case, uint64_t seed);
 /// The reference applied to `before`.
 Expected expected(const Case& test_case, Values before);
 
-/// To and from the bytes of a type. Integers take NaN as all bits set.
+/// Conversions to and from the bytes of a type. Integers take NaN as all bits set.
 double round_to(DType type, double value);
 void store(DType type, const std::vector<double>& values, void* bytes);
 std::vector<double> load(DType type, const void* bytes, int64_t size);

@@ -5,6 +5,23 @@
 
 namespace frugal::kernels::table {
 
+double& element(const View& v, int64_t batch, int64_t row, int64_t col) {
+  const auto last = static_cast<size_t>(v.shape.dims - 1);
+  int64_t where = row * v.stride[last - 1] + col * v.stride[last];
+  if (last == 2) where += batch * v.stride[0];
+  if (last == 3) where += batch / v.shape[1] * v.stride[0] + batch % v.shape[1] * v.stride[1];
+  return v.as<double>()[where];
+}
+
+double& element(const View& v, int64_t i) {
+  int64_t where = 0;
+  for (int dim = v.shape.dims - 1; dim >= 0; --dim) {
+    where += i % v.shape[dim] * v.stride[static_cast<size_t>(dim)];
+    i /= v.shape[dim];
+  }
+  return v.as<double>()[where];
+}
+
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t even = uint64_t{0xD2511F53} * counter[0];
@@ -33,6 +50,11 @@ double dropout_factor(const Dropout& dropout, int64_t element) {
   // Written out, as in the documentation of Dropout.
   const double below = std::round(static_cast<double>(dropout.probability) * 65536);
   return random >= below ? 65536 / (65536 - below) : 0;
+}
+
+void decide(std::vector<double>& mask, const Dropout& dropout) {
+  for (size_t i = 0; i < mask.size(); ++i)
+    mask[i] = dropout_factor(dropout, static_cast<int64_t>(i)) > 0 ? 1 : 0;
 }
 
 GlobalIndex scattered(uint64_t seed, int64_t run) {

@@ -1,8 +1,10 @@
 #pragma once
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "kernels/dropout.h"
+#include "kernels/table/operation_table.h"
 
 namespace frugal::kernels::table {
 
@@ -11,15 +13,23 @@ inline double at(const std::vector<double>& values, int64_t i) {
 }
 inline double& at(std::vector<double>& values, int64_t i) { return values[static_cast<size_t>(i)]; }
 
+/// Element [row, col] of a matrix, or [batch, row, col] of several, in float64. `batch` counts all
+/// matrices of a view of four dimensions.
+double& element(const View& v, int64_t batch, int64_t row, int64_t col);
+/// Element i of a view, counted in the order of its shape, in float64.
+double& element(const View& v, int64_t i);
+
 /// Philox4x32-10 of Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3",
 /// written apart from the kernels' own.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// The words of a serial tensor's element group.
+/// Words of a serial tensor's element group.
 std::array<uint32_t, 4> words_of(const RandomStream& stream, int64_t group);
 
-/// What dropout multiplies a local element with: 0 or keep_scale.
+/// Factor of a local element under dropout: 0 or keep_scale.
 double dropout_factor(const Dropout& dropout, int64_t element);
+/// Sets a mask to dropout's decisions.
+void decide(std::vector<double>& mask, const Dropout& dropout);
 
 /// GELU as its operation says, its derivative, and the magnitude that the derivative's rounding
 /// errors are relative to: 1 − tanh² cancels in both tails.

@@ -7,7 +7,111 @@
 namespace frugal::kernels::table {
 namespace {
 
-/// Which of the operation's forms; packed: q, k and v inside one tensor, as a transformer has them.
+/// Form of Softmax and of its backward operation.
+struct SoftmaxForm {
+  bool causal = false, dropout = false, keep_mask = false;
+
+  /// causal: square matrices, as many as have the setting's rows.
+  Shape shape(const Setting& s) const {
+    return causal ? Shape{(s.rows + s.cols - 1) / s.cols, s.cols, s.cols}
+                  : Shape{2, s.rows, s.cols};
+  }
+  /// Columns that row r of all matrices sees.
+  int64_t visible(const Setting& s, int64_t r) const { return causal ? r % s.cols + 1 : s.cols; }
+};
+
+constexpr SoftmaxForm whole_softmax{}, stored_softmax{true, true, true};
+constexpr SoftmaxForm regenerated_softmax{true, true, false};
+constexpr float scale = 0.75F;
+
+Dropout attention_dropout(const Setting& s, bool active) {
+  if (!active) return {};
+  return {0.3F, {s.seed, 4, 9}, scattered(s.seed, 3 * s.cols)};
+}
+
+/// Softmax of every row of x [rows, cols]; calls put(element, p, |factor · (x − max)| and its mean
+/// under p) for the elements that a row sees.
+template <class Put>
+void softmax_rows(const std::vector<double>& x, const Setting& s, const SoftmaxForm& form,
+                  double factor, const Put& put) {
+  for (int64_t r = 0; r < static_cast<int64_t>(x.size()) / s.cols; ++r) {
+    const int64_t first = r * s.cols, n = form.visible(s, r);
+    double largest = -INFINITY, sum = 0, spread = 0;
+    const auto argument = [&](int64_t j) { return factor * at(x, first + j) - largest; };
+    for (int64_t j = 0; j < n; ++j) largest = std::max(largest, factor * at(x, first + j));
+    for (int64_t j = 0; j < n; ++j) sum += std::exp(argument(j));
+    for (int64_t j = 0; j < n; ++j) spread -= std::exp(argument(j)) * argument(j) / sum;
+    for (int64_t j = 0; j < n; ++j)
+      put(first + j, std::exp(argument(j)) / sum, 1 + std::abs(argument(j)) + spread);
+  }
+}
+
+Case softmax(const Setting& s, const SoftmaxForm& form) {
+  const Shape shape = form.shape(s);
+  const Dropout dropout = attention_dropout(s, form.dropout);
+  Case c;
+  c.operands = {{"x", s.type, shape}, {"p", s.type, shape, Role::output}};
+  if (form.keep_mask) c.operands.push_back({"mask", DType::u8, shape, Role::output});
+  if (form.dropout) c.operands.push_back({"dropped", s.type, shape, Role::output});
+  c.bind = [form, dropout](const Views& v) {
+    return Softmax{v["x"], v["p"], v["mask"], v["dropped"], scale, form.causal, dropout};
+  };
+  c.aliases = {{"p", "x"}};
+  c.roundings = static_cast<double>(s.cols) + 16;  // a sum over a row of exponentials
+  c.storage_roundings = 2;                         // `dropped` may come from a stored p
+  c.reference = [=](Expected& e) {
+    for (const char* name : {"p", "dropped", "mask"})
+      if (e.has(name)) e.set_all(name, [](int64_t) { return 0.0; });
+    softmax_rows(e["x"], s, form, static_cast<double>(scale),
+                 [&](int64_t i, double p, double condition) {
+                   e.set("p", i, p, p * condition);
+                   const double factor = dropout_factor(dropout, i);
+                   if (form.dropout) e.set("dropped", i, p * factor, p * factor * condition);
+                   if (form.keep_mask) e.set("mask", i, factor > 0 ? 1 : 0);
+                 });
+  };
+  return c;
+}
+
+Case softmax_backward(const Setting& s, const SoftmaxForm& form) {
+  const Shape shape = form.shape(s);
+  const Dropout dropout = attention_dropout(s, form.dropout);
+  const std::string dy = form.dropout ? "ddropped" : "dp";
+  Case c;
+  c.operands = {{dy, s.type, shape},
+                {"p", s.type, shape, Role::input, Draw::fraction},
+                {"dx", s.type, shape, Role::output}};
+  if (form.keep_mask) c.operands.push_back({"mask", DType::u8, shape, Role::input, Draw::bit});
+  c.bind = [=](const Views& v) {
+    return SoftmaxBackward{v[dy], v["p"], v["mask"], v["dx"], scale, form.causal, dropout};
+  };
+  c.prepare = [=](Values& v) {
+    const std::vector<double> logits = v["p"];
+    std::fill(v["p"].begin(), v["p"].end(), 0);
+    softmax_rows(logits, s, form, 1, [&](int64_t i, double p, double) { at(v["p"], i) = p; });
+    if (form.keep_mask) decide(v["mask"], dropout);
+  };
+  c.aliases = {{"dx", dy}};
+  c.roundings = static_cast<double>(s.cols) + 16;  // a dot product over a row
+  c.reference = [=](Expected& e) {
+    const auto dp = [&](int64_t i) { return at(e[dy], i) * dropout_factor(dropout, i); };
+    for (int64_t first = 0; first < shape.size(); first += s.cols) {
+      double dot = 0, magnitude = 0;
+      for (int64_t i = first; i < first + s.cols; ++i) {
+        dot += at(e["p"], i) * dp(i);
+        magnitude += std::abs(at(e["p"], i) * dp(i));
+      }
+      for (int64_t i = first; i < first + s.cols; ++i) {
+        const double factor = static_cast<double>(scale) * at(e["p"], i);
+        e.set("dx", i, factor * (dp(i) - dot), factor * (std::abs(dp(i)) + magnitude));
+      }
+    }
+  };
+  return c;
+}
+
+/// Form of fused attention and of its backward operation. packed: q, k and v are inside one tensor,
+/// as a transformer has them.
 struct AttentionForm {
   bool causal = false, dropout = false, packed = false;
   int64_t heads = 1;      ///< that share k and v; more than 1: q has four dimensions
@@ -23,117 +127,110 @@ constexpr AttentionForm windowed{.causal = true, .windowed = true}, capped{.soft
 constexpr AttentionForm all_at_once{
     .causal = true, .packed = true, .heads = 3, .windowed = true, .softcap = 1.5F};
 
-/// Sizes of operands, and positions of elements in them.
+/// Sizes and operands of fused attention.
 struct AttentionSizes {
   AttentionForm form;
-  int64_t groups, heads, batch, rows, cols, d, window;
+  DType type;
+  int64_t groups, heads, batch, rows, cols, d;
+  Dropout dropout;
 
   AttentionSizes(const Setting& s, const AttentionForm& f)
       : form(f),
+        type(s.type),
         groups(f.causal ? (s.rows + s.cols - 1) / s.cols : 2),
         heads(f.heads),
         batch(groups * heads),
         rows(f.causal ? s.cols : s.rows),
         cols(s.cols),
         d(5 + s.cols % 16),
-        window(f.windowed ? 1 + s.cols / 3 : 0) {}
+        dropout(attention_dropout(s, f.dropout)) {}
 
   Shape like_q() const {
     if (form.packed) return {rows, groups, heads * d};
     return heads == 1 ? Shape{groups, rows, d} : Shape{groups, heads, rows, d};
   }
-  Shape like_k() const { return {groups, cols, d}; }
-  Shape packed() const { return {rows, groups, (heads + 2) * d}; }
   /// One matrix of each group, from the `which`-th of `of` in a packed tensor.
   View matrices(const View& v, int64_t which, int64_t of) const {
     if (!form.packed) return v;
     return v.strided(which * d, {groups, rows, d}, {of * d, groups * of * d, 1});
   }
-  /// The heads of each group, the first of `of` in a packed tensor.
+  /// Heads of each group, the first of `of` in a packed tensor.
   View all_heads(const View& v, int64_t of) const {
     if (!form.packed || heads == 1) return matrices(v, 0, of);
     return v.strided(0, {groups, heads, rows, d}, {of * d, d, groups * of * d, 1});
   }
-  int64_t at(int64_t g, int64_t i, int64_t l, int64_t which, int64_t of) const {
-    return ((i * groups + g) * of + which) * d + l;
+  std::string name(const char* prefix, const char* part) const {
+    return std::string(prefix) + (form.packed ? "qkv" : part);
   }
-  int64_t q(int64_t b, int64_t i, int64_t l) const { return of_head(b, i, l, heads + 2); }
-  int64_t y(int64_t b, int64_t i, int64_t l) const { return of_head(b, i, l, heads); }
-  int64_t k(int64_t b, int64_t j, int64_t l) const { return of_group(b, j, l, heads); }
-  int64_t v(int64_t b, int64_t j, int64_t l) const { return of_group(b, j, l, heads + 1); }
-  int64_t of_head(int64_t b, int64_t i, int64_t l, int64_t of) const {
-    return form.packed ? at(b / heads, i, l, b % heads, of) : (b * rows + i) * d + l;
-  }
-  int64_t of_group(int64_t b, int64_t j, int64_t l, int64_t which) const {
-    const int64_t g = b / heads;
-    return form.packed ? at(g, j, l, which, heads + 2) : (g * cols + j) * d + l;
-  }
-  /// The columns that row i sees.
-  int64_t begin(int64_t i) const {
-    return form.windowed ? std::max<int64_t>(0, i + 1 - window) : 0;
-  }
-  int64_t end(int64_t i) const { return form.causal ? i + 1 : cols; }
-  float scale() const { return 1.0F / std::sqrt(static_cast<float>(d)); }
-
-  std::string name(const char* part) const { return form.packed ? "qkv" : part; }
-  std::string gradient(const char* part) const { return std::string("d").append(name(part)); }
-  /// q, k and v, or their gradients: what stands before their names, and their role.
-  void add(Case& c, const Setting& s, const char* prefix, Role role) const {
-    const auto named = [&](const char* part) { return std::string(prefix).append(name(part)); };
+  /// Adds q, k and v, or their gradients by a prefix "d", which a case binds by three views.
+  void add(Case& c, const char* prefix, Role role) const {
     if (form.packed) {
-      c.operands.push_back({named("q"), s.type, packed(), role});
+      c.operands.push_back({name(prefix, ""), type, {rows, groups, (heads + 2) * d}, role});
       return;
     }
-    c.operands.push_back({named("q"), s.type, like_q(), role});
-    c.operands.push_back({named("k"), s.type, like_k(), role});
-    c.operands.push_back({named("v"), s.type, like_k(), role});
+    c.operands.push_back({name(prefix, "q"), type, like_q(), role});
+    c.operands.push_back({name(prefix, "k"), type, {groups, cols, d}, role});
+    c.operands.push_back({name(prefix, "v"), type, {groups, cols, d}, role});
   }
-  /// Of sums over columns, or over the rows of all heads.
+  View q(const Views& v, const char* prefix) const {
+    return all_heads(v[name(prefix, "q")], heads + 2);
+  }
+  View k(const Views& v, const char* prefix) const {
+    return matrices(v[name(prefix, "k")], heads, heads + 2);
+  }
+  View v(const Views& v, const char* prefix) const {
+    return matrices(v[name(prefix, "v")], heads + 1, heads + 2);
+  }
+  FusedAttention bound(const Views& all) const {
+    return {.q = q(all, ""),
+            .k = k(all, ""),
+            .v = v(all, ""),
+            .y = all_heads(all["y"], heads),
+            .log_sum_exp = all["log_sum_exp"],
+            .scale = 1.0F / std::sqrt(static_cast<float>(d)),
+            .causal = form.causal,
+            .window = form.windowed ? 1 + cols / 3 : 0,
+            .softcap = form.softcap,
+            .dropout = dropout};
+  }
+  /// Roundings of sums over columns, or over the rows of all heads.
   double roundings() const { return static_cast<double>(cols + heads * rows + d + 64); }
+  /// Relative error that rounding a probability or its gradient to T adds, in roundings().
+  double stored() const {
+    return unit_roundoff(type) / unit_roundoff(accumulation_type(type)) / roundings();
+  }
 };
 
-Dropout dropout_of(const Setting& s, const AttentionForm& form) {
-  if (!form.dropout) return {};
-  return {0.3F, {s.seed, 4, 9}, scattered(s.seed, 3 * s.cols)};
-}
-
-/// What rounding a probability or its gradient to T adds to its relative error, in the unit of
-/// Case::roundings.
-double stored(const Setting& s, const AttentionSizes& sizes) {
-  return unit_roundoff(s.type) / unit_roundoff(accumulation_type(s.type)) / sizes.roundings();
-}
-
-/// The scores that a row sees, f(scale · q · kᵀ), how large their terms are, and f'.
+/// Scores that row i of matrix b sees, f(scale · q · kᵀ), the magnitude of their terms, and f'.
 struct Scores {
   int64_t begin, end;
   std::vector<double> x, magnitude, slope;
 
-  template <class Container>  // by name
-  Scores(Container& e, const AttentionSizes& z, int64_t b, int64_t i)
-      : begin(z.begin(i)),
-        end(z.end(i)),
+  Scores(const FusedAttention& op, int64_t b, int64_t i)
+      : begin(op.first_seen(i)),
+        end(op.causal ? i + 1 : op.cols()),
         x(static_cast<size_t>(end - begin)),
         magnitude(x.size()),
         slope(x.size(), 1) {
-    const std::vector<double>&q = e[z.name("q")], &k = e[z.name("k")];
+    const auto cap = static_cast<double>(op.softcap);
     for (int64_t j = begin; j < end; ++j) {
-      double &score = table::at(x, j - begin), &size = table::at(magnitude, j - begin);
-      for (int64_t l = 0; l < z.d; ++l) {
-        const double term = static_cast<double>(z.scale()) * table::at(q, z.q(b, i, l)) *
-                            table::at(k, z.k(b, j, l));
+      double &score = at(x, j - begin), &size = at(magnitude, j - begin);
+      for (int64_t l = 0; l < op.q.cols(); ++l) {
+        const double term = static_cast<double>(op.scale) * element(op.q, b, i, l) *
+                            element(op.k, b / op.heads(), j, l);
         score += term;
         size += std::abs(term);
       }
-      if (z.form.softcap == 0) continue;
-      const double cap = static_cast<double>(z.form.softcap), t = std::tanh(score / cap);
+      if (op.softcap == 0) continue;
+      const double t = std::tanh(score / cap);
       size += std::abs(cap * t);
       score = cap * t;
-      table::at(slope, j - begin) = 1 - t * t;
+      at(slope, j - begin) = 1 - t * t;
     }
   }
 };
 
-/// The same after softmax, with relative errors in the unit of Case::roundings.
+/// Probabilities of a row's scores, with relative errors in the unit of Case::roundings.
 struct Probabilities {
   std::vector<double> p, condition;
   double log_sum_exp = 0, uncertainty = 0;
@@ -155,158 +252,177 @@ struct Probabilities {
 
 /// f(b, i) for all rows of all matrices.
 template <class F>
-void each_row(const AttentionSizes& z, const F& f) {
-  for (int64_t b = 0; b < z.batch; ++b)
-    for (int64_t i = 0; i < z.rows; ++i) f(b, i);
+void each_row(const FusedAttention& op, const F& f) {
+  for (int64_t b = 0; b < op.batch(); ++b)
+    for (int64_t i = 0; i < op.rows(); ++i) f(b, i);
 }
 
-FusedAttention bound(const Views& v, const AttentionSizes& z, const Dropout& dropout) {
-  const int64_t of = z.heads + 2;
-  return {.q = z.all_heads(v[z.name("q")], of),
-          .k = z.matrices(v[z.name("k")], z.heads, of),
-          .v = z.matrices(v[z.name("v")], z.heads + 1, of),
-          .y = z.all_heads(v["y"], z.heads),
-          .log_sum_exp = v["log_sum_exp"],
-          .scale = z.scale(),
-          .causal = z.form.causal,
-          .window = z.window,
-          .softcap = z.form.softcap,
-          .dropout = dropout};
+void attention_row(Expected& e, const FusedAttention& op, double stored, int64_t b, int64_t i) {
+  const Scores scores(op, b, i);
+  const Probabilities row(scores);
+  e.set(element(op.log_sum_exp, 0, b, i), row.log_sum_exp, row.uncertainty);
+  for (int64_t l = 0; l < op.q.cols(); ++l) {
+    double sum = 0, magnitude = 0;
+    for (int64_t j = scores.begin; j < scores.end; ++j) {
+      const double term = at(row.p, j - scores.begin) *
+                          dropout_factor(op.dropout, (b * op.rows() + i) * op.cols() + j) *
+                          element(op.v, b / op.heads(), j, l);
+      sum += term;
+      magnitude += std::abs(term) * (at(row.condition, j - scores.begin) + 2 * stored);
+    }
+    e.set(element(op.y, b, i, l), sum, magnitude);
+  }
 }
 
 Case attention(const Setting& s, const AttentionForm& form) {
   const AttentionSizes z(s, form);
-  const Dropout dropout = dropout_of(s, form);
   Case c;
-  z.add(c, s, "", Role::input);
+  z.add(c, "", Role::input);
   c.operands.push_back({"y", s.type, z.like_q(), Role::output});
-  c.operands.push_back({"log_sum_exp", accumulation_type(s.type), {z.batch, z.rows}, Role::output});
-  c.bind = [=](const Views& v) { return bound(v, z, dropout); };
+  c.operands.push_back({"log_sum_exp", s.wide(), {z.batch, z.rows}, Role::output});
+  c.bind = [=](const Views& v) { return z.bound(v); };
   c.roundings = z.roundings();
-  c.reference = [=](Expected& e) {
-    each_row(z, [&](int64_t b, int64_t i) {
-      const Scores scores(e, z, b, i);
-      const Probabilities row(scores);
-      e.set("log_sum_exp", b * z.rows + i, row.log_sum_exp, row.uncertainty);
-      for (int64_t l = 0; l < z.d; ++l) {
-        double sum = 0, magnitude = 0;
-        for (int64_t j = scores.begin; j < scores.end; ++j) {
-          const double term = at(row.p, j - scores.begin) *
-                              dropout_factor(dropout, (b * z.rows + i) * z.cols + j) *
-                              at(e[z.name("v")], z.v(b, j, l));
-          sum += term;
-          magnitude += std::abs(term) * (at(row.condition, j - scores.begin) + 2 * stored(s, z));
-        }
-        e.set("y", z.y(b, i, l), sum, magnitude);
-      }
-    });
-  };
+  c.refer<FusedAttention>([=](Expected& e, const FusedAttention& op) {
+    each_row(op, [&](int64_t b, int64_t i) { attention_row(e, op, z.stored(), b, i); });
+  });
   return c;
 }
 
-/// Sums of products, with magnitudes, over an operand.
-class Sums {
- public:
-  explicit Sums(int64_t size) : value_(static_cast<size_t>(size)), magnitude_(value_) {}
-  void add(int64_t i, double term, double condition) {
-    at(value_, i) += term;
-    at(magnitude_, i) += std::abs(term) * condition;
-  }
-  void add_between(int64_t i, double term, double magnitude) {
-    at(value_, i) += term;
-    at(magnitude_, i) += magnitude;
-  }
-  void set(Expected& e, const std::string& name) const {
-    for (size_t i = 0; i < value_.size(); ++i)
-      e.set(name, static_cast<int64_t>(i), value_[i], magnitude_[i]);
-  }
-
- private:
-  std::vector<double> value_, magnitude_;
-};
-
-/// What row i of matrix b adds to the three gradients.
-void backward_row(const Expected& e, const Setting& s, const AttentionSizes& z,
-                  const Dropout& dropout, int64_t b, int64_t i, Sums& dq, Sums& dk, Sums& dv) {
-  const Scores scores(e, z, b, i);
-  const double log_sum_exp = at(e["log_sum_exp"], b * z.rows + i);
+/// Adds row i's part of matrix b to the three gradients.
+void attention_backward_row(Expected& e, const FusedAttentionBackward& op, double stored, int64_t b,
+                            int64_t i) {
+  const FusedAttention& forward = op.forward;
+  const int64_t d = forward.q.cols(), g = b / forward.heads();
+  const Scores scores(forward, b, i);
+  const double log_sum_exp = element(forward.log_sum_exp, 0, b, i);
   double dot = 0, dot_magnitude = 0;
-  for (int64_t l = 0; l < z.d; ++l) {
-    const double term = at(e["dy"], z.y(b, i, l)) * at(e["y"], z.y(b, i, l));
+  for (int64_t l = 0; l < d; ++l) {
+    const double term = element(op.dy, b, i, l) * element(forward.y, b, i, l);
     dot += term;
     dot_magnitude += std::abs(term);
   }
   for (int64_t j = scores.begin; j < scores.end; ++j) {
     const int64_t at_j = j - scores.begin;
-    const double p = std::exp(at(scores.x, at_j) - log_sum_exp),
-                 scale = static_cast<double>(z.scale());
-    const double factor = dropout_factor(dropout, (b * z.rows + i) * z.cols + j);
+    const double p = std::exp(at(scores.x, at_j) - log_sum_exp);
+    const double scale_of_score = static_cast<double>(forward.scale);
+    const double factor =
+        dropout_factor(forward.dropout, (b * forward.rows() + i) * forward.cols() + j);
     const double condition = 2 + at(scores.magnitude, at_j) + 2 * std::abs(log_sum_exp);
     double dp = 0, dp_magnitude = 0;
-    for (int64_t l = 0; l < z.d; ++l) {
-      const double dy = at(e["dy"], z.y(b, i, l));
-      const double term = factor * dy * at(e[z.name("v")], z.v(b, j, l));
+    for (int64_t l = 0; l < d; ++l) {
+      const double dy = element(op.dy, b, i, l);
+      const double term = factor * dy * element(forward.v, g, j, l);
       dp += term;
       dp_magnitude += std::abs(term);
-      dv.add(z.v(b, j, l), p * factor * dy, condition + 2 * stored(s, z));
+      e.add(element(op.dv, g, j, l), p * factor * dy,
+            std::abs(p * factor * dy) * (condition + 2 * stored));
     }
-    const double ds = scale * p * (dp - dot) * at(scores.slope, at_j);
+    const double ds = scale_of_score * p * (dp - dot) * at(scores.slope, at_j);
     const double magnitude =
-        scale * p * condition * (dp_magnitude + dot_magnitude) + 2 * stored(s, z) * std::abs(ds);
-    for (int64_t l = 0; l < z.d; ++l) {
-      const double q = at(e[z.name("q")], z.q(b, i, l)), k = at(e[z.name("k")], z.k(b, j, l));
-      dq.add_between(z.q(b, i, l), ds * k, magnitude * std::abs(k));
-      dk.add_between(z.k(b, j, l), ds * q, magnitude * std::abs(q));
+        scale_of_score * p * condition * (dp_magnitude + dot_magnitude) + 2 * stored * std::abs(ds);
+    for (int64_t l = 0; l < d; ++l) {
+      const double q = element(forward.q, b, i, l), k = element(forward.k, g, j, l);
+      e.add(element(op.dq, b, i, l), ds * k, magnitude * std::abs(k));
+      e.add(element(op.dk, g, j, l), ds * q, magnitude * std::abs(q));
     }
   }
 }
 
-void backward_reference(Expected& e, const Setting& s, const AttentionSizes& z,
-                        const Dropout& dropout) {
-  const auto size = [&](const char* part) {
-    return static_cast<int64_t>(e[z.gradient(part)].size());
-  };
-  Sums dq(size("q")), dk(size("k")), dv(size("v"));
-  // In a packed tensor each of the three is the sum of all.
-  Sums& dk_in = z.form.packed ? dq : dk;
-  Sums& dv_in = z.form.packed ? dq : dv;
-  each_row(z,
-           [&](int64_t b, int64_t i) { backward_row(e, s, z, dropout, b, i, dq, dk_in, dv_in); });
-  dq.set(e, z.gradient("q"));
-  if (z.form.packed) return;
-  dk.set(e, "dk");
-  dv.set(e, "dv");
-}
-
 Case attention_backward(const Setting& s, const AttentionForm& form) {
   const AttentionSizes z(s, form);
-  const Dropout dropout = dropout_of(s, form);
   Case c;
-  z.add(c, s, "", Role::input);
+  z.add(c, "", Role::input);
   c.operands.push_back({"y", s.type, z.like_q()});
-  c.operands.push_back({"log_sum_exp", accumulation_type(s.type), {z.batch, z.rows}});
+  c.operands.push_back({"log_sum_exp", s.wide(), {z.batch, z.rows}});
   c.operands.push_back({"dy", s.type, z.like_q()});
-  z.add(c, s, "d", Role::output);
-  c.bind = [=, of = z.heads + 2](const Views& v) {
-    return FusedAttentionBackward{.forward = bound(v, z, dropout),
-                                  .dy = z.all_heads(v["dy"], z.heads),
-                                  .dq = z.all_heads(v[z.gradient("q")], of),
-                                  .dk = z.matrices(v[z.gradient("k")], z.heads, of),
-                                  .dv = z.matrices(v[z.gradient("v")], z.heads + 1, of)};
+  z.add(c, "d", Role::output);
+  c.bind = [=](const Views& v) {
+    return FusedAttentionBackward{z.bound(v), z.all_heads(v["dy"], z.heads), z.q(v, "d"),
+                                  z.k(v, "d"), z.v(v, "d")};
   };
-  c.prepare = [=](Values& v) {  // y stays random: only its product with dy counts
-    const double elsewhere = z.form.partial ? 0.7 : 0;  // what the other columns add
-    each_row(z, [&](int64_t b, int64_t i) {
+  c.prepare = [=, operands =
+                      c.operands](Values& v) {  // y stays random: only its product with dy counts
+    Expected e(v);
+    const FusedAttention op = z.bound(e.views(operands));
+    const double elsewhere = z.form.partial ? 0.7 : 0;  // of the other columns
+    each_row(op, [&](int64_t b, int64_t i) {
       at(v["log_sum_exp"], b * z.rows + i) =
-          Probabilities(Scores(v, z, b, i)).log_sum_exp + elsewhere;
+          Probabilities(Scores(op, b, i)).log_sum_exp + elsewhere;
     });
   };
   c.roundings = z.roundings();
-  c.reference = [=](Expected& e) { backward_reference(e, s, z, dropout); };
+  c.refer<FusedAttentionBackward>([=](Expected& e, const FusedAttentionBackward& op) {
+    for (const char* part : {"q", "k", "v"})
+      e.set_all(z.name("d", part), [](int64_t) { return 0.0; });
+    each_row(op.forward,
+             [&](int64_t b, int64_t i) { attention_backward_row(e, op, z.stored(), b, i); });
+  });
+  return c;
+}
+
+/// by_rows: y and the part that is merged into it lie as a transformer has them, [rows, batch, d],
+/// not [batch, rows, d]; the logarithmic sums are the last rows of as many again.
+Case merge(const Setting& s, bool by_rows) {
+  constexpr int64_t batch = 2;
+  const int64_t rows = s.rows, d = s.cols, before = by_rows ? rows : 0;
+  const Shape matrices{batch, rows, d}, whole = by_rows ? Shape{rows, batch, d} : matrices;
+  const auto view = [=](const View& v) {
+    return by_rows ? v.strided(0, matrices, {d, batch * d, 1}) : v;
+  };
+  Case c;
+  c.operands = {{"y", s.wide(), whole, Role::updated},
+                {"log_sum_exp", s.wide(), {batch, before + rows}, Role::updated},
+                {"part", s.type, whole},
+                {"part_log_sum_exp", s.wide(), {batch, rows}}};
+  c.bind = [=](const Views& v) {
+    return MergeAttention{view(v["y"]), v["log_sum_exp"].sliced(1, before, rows), view(v["part"]),
+                          v["part_log_sum_exp"]};
+  };
+  c.prepare = [a = s.wide()](Values& v) {  // far enough apart that one may count for little
+    for (double& x : v["part_log_sum_exp"]) x = round_to(a, 8 * x);
+  };
+  c.roundings = 16;
+  c.refer<MergeAttention>([=](Expected& e, const MergeAttention& op) {
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t i = 0; i < rows; ++i) {
+        const double own = element(op.log_sum_exp, 0, b, i);
+        const double other = element(op.part_log_sum_exp, 0, b, i);
+        const double all = std::max(own, other) + std::log1p(std::exp(-std::abs(own - other)));
+        // Of an exponential's argument, a difference of the two.
+        const double condition = 1 + std::abs(own - other);
+        for (int64_t j = 0; j < d; ++j) {
+          const double kept = element(op.y, b, i, j) * std::exp(own - all);
+          const double added = element(op.part, b, i, j) * std::exp(other - all);
+          e.set(element(op.y, b, i, j), kept + added,
+                (std::abs(kept) + std::abs(added)) * condition);
+        }
+        e.set(element(op.log_sum_exp, 0, b, i), all, std::abs(own) + std::abs(other) + 1);
+      }
+  });
   return c;
 }
 
 }  // namespace
+
+template <>
+std::vector<Row> rows_of<Softmax>() {
+  return {{"softmax", with(softmax, whole_softmax), {}, {0, 192}},
+          {"softmax/causal-dropout", with(softmax, stored_softmax), {}, {0, 224}},
+          {"softmax/regenerated", with(softmax, regenerated_softmax), {}, {0, 192}}};
+}
+
+template <>
+std::vector<Row> rows_of<SoftmaxBackward>() {
+  return {{"softmax-backward", with(softmax_backward, whole_softmax), {"softmax"}, {0, 288}},
+          {"softmax-backward/causal-dropout",
+           with(softmax_backward, stored_softmax),
+           {"softmax/causal-dropout"},
+           {0, 224}},
+          {"softmax-backward/regenerated",
+           with(softmax_backward, regenerated_softmax),
+           {"softmax/regenerated"},
+           {0, 192}}};
+}
 
 // Setting{bf16, 6, 4} has d = 9: plain 2 matrices of 6 x 4 pairs, causal of 10 pairs, of which a
 // window of 2 leaves 7.
@@ -340,6 +456,12 @@ std::vector<Row> rows_of<FusedAttentionBackward>() {
            with(attention_backward, AttentionForm{.partial = true}),
            {},
            {4320, 1488}}};
+}
+
+template <>
+std::vector<Row> rows_of<MergeAttention>() {
+  return {{"merge-attention", with(merge, false), {}, {0, 624}},
+          {"merge-attention/model", with(merge, true), {}, {0, 624}}};
 }
 
 }  // namespace frugal::kernels::table

@@ -6,7 +6,7 @@
 namespace frugal::kernels::table {
 namespace {
 
-/// Which of the operation's operands are there.
+/// Operands of the operation that a form has.
 struct BiasDropoutForm {
   int64_t groups = 0;  ///< of the bias; 0: no bias
   bool residual = false, dropout = false, keep_mask = false;
@@ -14,7 +14,7 @@ struct BiasDropoutForm {
 
   /// Rows must be divisible by groups.
   int64_t rows(const Setting& s) const { return s.rows * std::max<int64_t>(groups, 1); }
-  /// Where the bias of an element lies.
+  /// Position of an element's bias.
   int64_t bias_at(const Setting& s, int64_t i) const {
     return i / s.cols / s.rows * s.cols + i % s.cols;
   }
@@ -38,24 +38,20 @@ Case bias_dropout_add(const Setting& s, const BiasDropoutForm& form) {
   if (form.residual) c.operands.push_back({"residual", s.type, shape});
   if (form.keep_mask) c.operands.push_back({"mask", DType::u8, shape, Role::output});
   c.bind = [dropout](const Views& v) {
-    return BiasDropoutAdd{.x = v["x"],
-                          .bias = v["bias"],
-                          .residual = v["residual"],
-                          .y = v["y"],
-                          .mask = v["mask"],
-                          .dropout = dropout};
+    return BiasDropoutAdd{v["x"], v["bias"], v["residual"], v["y"], v["mask"], dropout};
   };
   c.aliases = {{"y", "x"}};
   c.roundings = 3;  // one per arithmetic operation
   c.reference = [=](Expected& e) {
-    for (int64_t i = 0; i < shape.size(); ++i) {
+    e.set_all("y", [&](int64_t i) {
       const double x = at(e["x"], i), factor = dropout_factor(dropout, i);
       const double bias = form.groups > 0 ? at(e["bias"], form.bias_at(s, i)) : 0;
       const double residual = form.residual ? at(e["residual"], i) : 0;
-      e.set("y", i, (x + bias) * factor + residual,
-            (std::abs(x) + std::abs(bias)) * factor + std::abs(residual));
-      if (form.keep_mask) e.set("mask", i, factor > 0 ? 1 : 0);
-    }
+      return Rounded{(x + bias) * factor + residual,
+                     (std::abs(x) + std::abs(bias)) * factor + std::abs(residual)};
+    });
+    if (form.keep_mask)
+      e.set_all("mask", [&](int64_t i) { return dropout_factor(dropout, i) > 0 ? 1 : 0; });
   };
   return c;
 }
@@ -67,39 +63,21 @@ Case bias_dropout_add_backward(const Setting& s, const BiasDropoutForm& form) {
   c.operands = {{"dy", s.type, shape}, {"dx", s.type, shape, Role::output}};
   if (form.keep_mask) {
     c.operands.push_back({"mask", DType::u8, shape, Role::input, Draw::bit});
-    c.prepare = [=](Values& v) {
-      for (int64_t i = 0; i < shape.size(); ++i) {
-        at(v["mask"], i) = dropout_factor(dropout, i) > 0 ? 1 : 0;
-      }
-    };
+    c.prepare = [=](Values& v) { decide(v["mask"], dropout); };
   }
-  if (form.groups > 0) {
-    c.operands.push_back({"dbias",
-                          form.narrow ? s.type : accumulation_type(s.type),
-                          {form.groups, s.cols},
-                          Role::updated});
-  }
+  if (form.groups > 0)
+    c.operands.push_back(
+        {"dbias", s.narrow_or_wide(form.narrow), {form.groups, s.cols}, Role::updated});
   c.bind = [dropout](const Views& v) {
-    return BiasDropoutAddBackward{
-        .dy = v["dy"], .mask = v["mask"], .dx = v["dx"], .dbias = v["dbias"], .dropout = dropout};
+    return BiasDropoutAddBackward{v["dy"], v["mask"], v["dx"], v["dbias"], dropout};
   };
   c.aliases = {{"dx", "dy"}};
   c.roundings = static_cast<double>(s.rows + 2);  // a sum over the rows of a group
   c.reference = [=](Expected& e) {
-    std::vector<double> sum, magnitude;
-    if (form.groups > 0) {
-      sum = e["dbias"];
-      for (const double before : sum) magnitude.push_back(std::abs(before));
-    }
     for (int64_t i = 0; i < shape.size(); ++i) {
       const double dx = at(e["dy"], i) * dropout_factor(dropout, i);
       e.set("dx", i, dx);
-      if (form.groups == 0) continue;
-      at(sum, form.bias_at(s, i)) += dx;
-      at(magnitude, form.bias_at(s, i)) += std::abs(dx);
-    }
-    for (int64_t j = 0; j < form.groups * s.cols; ++j) {
-      e.set("dbias", j, at(sum, j), at(magnitude, j));
+      if (form.groups > 0) e.add("dbias", form.bias_at(s, i), dx);
     }
   };
   return c;

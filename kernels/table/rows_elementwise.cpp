@@ -9,20 +9,13 @@ namespace {
 
 Case sum(const Setting& s, bool squared) {
   Case c;
-  c.operands = {{"x", s.type, {s.rows, s.cols}}, {"total", DType::f64, {1}, Role::updated}};
-  c.bind = [squared](const Views& v) {
-    return Sum{.x = v["x"], .total = v["total"], .squared = squared};
-  };
+  c.operands = {{"x", s.type, s.shape()}, {"total", DType::f64, {1}, Role::updated}};
+  c.bind = [squared](const Views& v) { return Sum{v["x"], v["total"], squared}; };
   // Partial sums may be of type A, though the total is of float64.
-  c.roundings = static_cast<double>(s.rows * s.cols + 2) *
-                unit_roundoff(accumulation_type(s.type)) / unit_roundoff(DType::f64);
+  c.roundings =
+      static_cast<double>(s.size() + 2) * unit_roundoff(s.wide()) / unit_roundoff(DType::f64);
   c.reference = [squared](Expected& e) {
-    double total = at(e["total"], 0), magnitude = std::abs(total);
-    for (const double x : e["x"]) {
-      total += squared ? x * x : x;
-      magnitude += squared ? x * x : std::abs(x);
-    }
-    e.set("total", 0, total, magnitude);
+    for (const double x : e["x"]) e.add("total", 0, squared ? x * x : x);
   };
   return c;
 }
@@ -30,20 +23,20 @@ Case sum(const Setting& s, bool squared) {
 Case fill(const Setting& s) {
   constexpr float value = -0.3F;
   Case c;
-  c.operands = {{"x", s.type, {s.rows, s.cols}, Role::output}};
-  c.bind = [](const Views& v) { return Fill{.x = v["x"], .value = value}; };
-  c.reference = [s](Expected& e) {  // one conversion: exact
-    for (int64_t i = 0; i < s.rows * s.cols; ++i) e.set("x", i, static_cast<double>(value));
+  c.operands = {{"x", s.type, s.shape(), Role::output}};
+  c.bind = [](const Views& v) { return Fill{v["x"], value}; };
+  c.reference = [](Expected& e) {  // one conversion: exact
+    e.set_all("x", [](int64_t) { return static_cast<double>(value); });
   };
   return c;
 }
 
 Case convert(const Setting& s, DType from, DType to) {
   Case c;
-  c.operands = {{"x", from, {s.rows, s.cols}}, {"y", to, {s.rows, s.cols}, Role::output}};
-  c.bind = [](const Views& v) { return Convert{.x = v["x"], .y = v["y"]}; };
-  c.reference = [s](Expected& e) {  // rounds to nearest even: exact
-    for (int64_t i = 0; i < s.rows * s.cols; ++i) e.set("y", i, at(e["x"], i));
+  c.operands = {{"x", from, s.shape()}, {"y", to, s.shape(), Role::output}};
+  c.bind = [](const Views& v) { return Convert{v["x"], v["y"]}; };
+  c.reference = [](Expected& e) {  // rounds to nearest even: exact
+    e.set_all("y", [&](int64_t i) { return at(e["x"], i); });
   };
   return c;
 }
@@ -64,16 +57,11 @@ Case random_normal(const Setting& s) {
   const RandomStream stream = {s.seed, 1, 2};
   const GlobalIndex index = scattered(s.seed, s.cols);
   Case c;
-  c.operands = {{"x", s.type, {s.rows, s.cols}, Role::output}};
-  c.bind = [=](const Views& v) {
-    return RandomNormal{.x = v["x"], .deviation = deviation, .stream = stream, .index = index};
-  };
+  c.operands = {{"x", s.type, s.shape(), Role::output}};
+  c.bind = [=](const Views& v) { return RandomNormal{v["x"], deviation, stream, index}; };
   c.roundings = 64;  // a logarithm near 0 and a sine near its zeros lose some digits
-  c.reference = [=](Expected& e) {
-    for (int64_t i = 0; i < s.rows * s.cols; ++i) {
-      e.set("x", i, static_cast<double>(deviation) * normal(stream, index.at(i)),
-            static_cast<double>(deviation));
-    }
+  c.reference = [=, wide = static_cast<double>(deviation)](Expected& e) {
+    e.set_all("x", [&](int64_t i) { return Rounded{wide * normal(stream, index.at(i)), wide}; });
   };
   return c;
 }
@@ -92,10 +80,8 @@ std::vector<Row> rows_of<Fill>() {
 
 template <>
 std::vector<Row> rows_of<Convert>() {
-  const auto widen = [](const Setting& s) { return convert(s, s.type, accumulation_type(s.type)); };
-  const auto narrow = [](const Setting& s) {
-    return convert(s, accumulation_type(s.type), s.type);
-  };
+  const auto widen = [](const Setting& s) { return convert(s, s.type, s.wide()); };
+  const auto narrow = [](const Setting& s) { return convert(s, s.wide(), s.type); };
   const auto to_f64 = [](const Setting& s) { return convert(s, s.type, DType::f64); };
   const auto from_f64 = [](const Setting& s) { return convert(s, DType::f64, s.type); };
   return {{"convert/widen", widen, {}, {0, 144}},

@@ -7,65 +7,50 @@
 namespace frugal::kernels::table {
 namespace {
 
-/// Where a matrix's elements lie in its operand, in elements.
-struct Matrix {
-  std::string name;
-  int64_t row, col;
-  int64_t batch = 0, first = 0;
+Gemm product_of(const Operation& operation) {
+  return std::visit(
+      [](const auto& op) {
+        if constexpr (requires { op.gemm; })
+          return op.gemm;
+        else
+          return std::get<Gemm>(Operation(op));
+      },
+      operation);
+}
 
-  int64_t at(int64_t b, int64_t i, int64_t j) const {
-    return first + b * batch + i * row + j * col;
-  }
-};
-
-struct Product {
-  int64_t batch, m, n, k;
-  Matrix a, b, c;
-  bool accumulate = false;
-  std::string bias;
-  double added_rounding = 0;  ///< of a product before it is added, in the case's roundings
-
-  void operator()(Expected& e) const {
-    for (int64_t s = 0; s < batch; ++s) {
-      for (int64_t i = 0; i < m; ++i) {
-        for (int64_t j = 0; j < n; ++j) element(e, s, i, j);
+/// Sets c = op(a) · op(b) (+ bias) (+ c). A product that is added has `added_rounding` of its own.
+void multiply(Expected& e, const Gemm& op, double added_rounding) {
+  for (int64_t s = 0; s < op.batch(); ++s)
+    for (int64_t i = 0; i < op.m(); ++i)
+      for (int64_t j = 0; j < op.n(); ++j) {
+        const double& c = element(op.c, s, i, j);
+        const double before = (op.accumulate ? c : 0) + (op.bias.empty() ? 0 : element(op.bias, j));
+        double magnitude = std::abs(before), product = 0;
+        for (int64_t l = 0; l < op.k(); ++l) {
+          const double a = op.transpose_a ? element(op.a, s, l, i) : element(op.a, s, i, l);
+          const double b = op.transpose_b ? element(op.b, s, j, l) : element(op.b, s, l, j);
+          product += a * b;
+          magnitude += std::abs(a * b);
+        }
+        e.set(c, before + product, magnitude + added_rounding * std::abs(product));
       }
-    }
-  }
-
- private:
-  void element(Expected& e, int64_t s, int64_t i, int64_t j) const {
-    const auto target = static_cast<size_t>(c.at(s, i, j));
-    double sum = accumulate ? e[c.name][target] : 0;
-    if (!bias.empty()) sum += at(e[bias], j);
-    double magnitude = std::abs(sum), product = 0;
-    const auto& left = e[a.name];
-    const auto& right = e[b.name];
-    for (int64_t l = 0; l < k; ++l) {
-      const double term =
-          left[static_cast<size_t>(a.at(s, i, l))] * right[static_cast<size_t>(b.at(s, l, j))];
-      product += term;
-      magnitude += std::abs(term);
-    }
-    e.set(c.name, static_cast<int64_t>(target), sum + product,
-          magnitude + added_rounding * std::abs(product));
-  }
-};
+}
 
 /// A sum of n products in any order: n roundings of Σ|a·b| each at most.
 Case product_case(const Setting& setting, std::vector<Operand> operands,
-                  std::function<Operation(const Views&)> bind, Product product) {
+                  std::function<Operation(const Views&)> bind) {
   Case c;
   c.operands = std::move(operands);
   c.bind = std::move(bind);
-  c.roundings = static_cast<double>(product.k + 2);
-  if (setting.rounds_before_adding && product.accumulate) {
-    const auto of_result = [&](const Operand& o) { return o.name == product.c.name; };
-    const DType type = std::find_if(c.operands.begin(), c.operands.end(), of_result)->type;
-    if (type == DType::bf16)
-      product.added_rounding = unit_roundoff(type) / unit_roundoff(DType::f32) / c.roundings;
-  }
-  c.reference = std::move(product);
+  const Gemm gemm = product_of(unbacked(c));
+  c.roundings = static_cast<double>(gemm.k() + 2);
+  const bool rounded =
+      setting.rounds_before_adding && gemm.accumulate && gemm.c.type == DType::bf16;
+  const double before_adding =
+      rounded ? unit_roundoff(DType::bf16) / unit_roundoff(DType::f32) / c.roundings : 0;
+  c.reference = [=, operands = c.operands, bind = c.bind](Expected& e) {
+    multiply(e, product_of(bind(e.views(operands))), before_adding);
+  };
   return c;
 }
 
@@ -75,14 +60,14 @@ int64_t depth(const Setting& s) { return s.cols / 2 + (s.cols % 16 == 0 ? 8 : 3)
 
 Case forward(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
-  return product_case(
-      s,
-      {{"a", s.type, {m, k}},
-       {"b", s.type, {k, n}},
-       {"bias", s.type, {n}},
-       {"c", s.type, {m, n}, Role::output}},
-      [](const Views& v) { return Gemm{.a = v["a"], .b = v["b"], .c = v["c"], .bias = v["bias"]}; },
-      {1, m, n, k, {"a", k, 1}, {"b", n, 1}, {"c", n, 1}, false, "bias"});
+  return product_case(s,
+                      {{"a", s.type, {m, k}},
+                       {"b", s.type, {k, n}},
+                       {"bias", s.type, {n}},
+                       {"c", s.type, {m, n}, Role::output}},
+                      [](const Views& v) {
+                        return Gemm{v["a"], v["b"], v["c"], v["bias"]};
+                      });
 }
 
 Case input_gradient(const Setting& s) {
@@ -90,47 +75,39 @@ Case input_gradient(const Setting& s) {
   return product_case(
       s, {{"dc", s.type, {m, n}}, {"b", s.type, {k, n}}, {"da", s.type, {m, k}, Role::output}},
       [](const Views& v) {
-        return Gemm{.a = v["dc"], .b = v["b"], .c = v["da"], .bias = {}, .transpose_b = true};
-      },
-      {1, m, k, n, {"dc", n, 1}, {"b", 1, n}, {"da", k, 1}, false, ""});
+        return Gemm{.a = v["dc"], .b = v["b"], .c = v["da"], .transpose_b = true};
+      });
 }
 
-/// Of type A or of T, which is rounded once.
+/// narrow: db is of type T, which is rounded once, and not of A.
 Case weight_gradient(const Setting& s, bool narrow) {
-  const int64_t m = s.rows, n = s.cols, k = depth(s);
-  return product_case(s,
-                      {{"a", s.type, {m, k}},
-                       {"dc", s.type, {m, n}},
-                       {"db", narrow ? s.type : accumulation_type(s.type), {k, n}, Role::updated}},
-                      [](const Views& v) {
-                        return Gemm{.a = v["a"],
-                                    .b = v["dc"],
-                                    .c = v["db"],
-                                    .bias = {},
-                                    .transpose_a = true,
-                                    .accumulate = true};
-                      },
-                      {1, k, n, m, {"a", 1, k}, {"dc", n, 1}, {"db", n, 1}, true, ""});
-}
-
-/// Both transposed, all three parts of wider matrices: what lies beside c stays as it was.
-Case gemm_parts(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
   return product_case(
       s,
-      {{"a", s.type, {k, m + 3}},
-       {"b", s.type, {n, k + 1}},
-       {"c", s.type, {m, n + 2}, Role::updated}},
-      [m, n, k](const Views& v) {
-        return Gemm{.a = v["a"].sliced(1, 2, m),
-                    .b = v["b"].sliced(1, 0, k),
-                    .c = v["c"].sliced(1, 1, n),
-                    .bias = {},
-                    .transpose_a = true,
-                    .transpose_b = true,
-                    .accumulate = true};
-      },
-      {1, m, n, k, {"a", 1, m + 3, 0, 2}, {"b", 1, k + 1}, {"c", n + 2, 1, 0, 1}, true, ""});
+      {{"a", s.type, {m, k}},
+       {"dc", s.type, {m, n}},
+       {"db", s.narrow_or_wide(narrow), {k, n}, Role::updated}},
+      [](const Views& v) {
+        return Gemm{
+            .a = v["a"], .b = v["dc"], .c = v["db"], .transpose_a = true, .accumulate = true};
+      });
+}
+
+/// Both transposed, all three parts of wider matrices: the elements beside c stay as they were.
+Case gemm_parts(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, k = depth(s);
+  return product_case(s,
+                      {{"a", s.type, {k, m + 3}},
+                       {"b", s.type, {n, k + 1}},
+                       {"c", s.type, {m, n + 2}, Role::updated}},
+                      [m, n, k](const Views& v) {
+                        return Gemm{.a = v["a"].sliced(1, 2, m),
+                                    .b = v["b"].sliced(1, 0, k),
+                                    .c = v["c"].sliced(1, 1, n),
+                                    .transpose_a = true,
+                                    .transpose_b = true,
+                                    .accumulate = true};
+                      });
 }
 
 /// [s, heads, d] in memory, seen as one matrix per head.
@@ -151,18 +128,8 @@ Case attention_scores(const Setting& s) {
                         return Gemm{.a = heads_outermost(v["q"]),
                                     .b = heads_outermost(v["k"]),
                                     .c = v["scores"],
-                                    .bias = {},
                                     .transpose_b = true};
-                      },
-                      {heads,
-                       m,
-                       n,
-                       d,
-                       {"q", heads * d, 1, d},
-                       {"k", 1, heads * d, d},
-                       {"scores", n, 1, m * n},
-                       false,
-                       ""});
+                      });
 }
 
 Case attention_context(const Setting& s, bool accumulate) {
@@ -176,18 +143,8 @@ Case attention_context(const Setting& s, bool accumulate) {
         return Gemm{.a = v["p"],
                     .b = heads_outermost(v["v"]),
                     .c = heads_outermost(v["context"]),
-                    .bias = {},
                     .accumulate = accumulate};
-      },
-      {heads,
-       m,
-       d,
-       n,
-       {"p", n, 1, m * n},
-       {"v", heads * d, 1, d},
-       {"context", heads * d, 1, d},
-       accumulate,
-       ""});
+      });
 }
 
 Case attention_key_gradient(const Setting& s) {
@@ -200,18 +157,8 @@ Case attention_key_gradient(const Setting& s) {
                         return Gemm{.a = v["scores"],
                                     .b = heads_outermost(v["q"]),
                                     .c = heads_outermost(v["dk"]),
-                                    .bias = {},
                                     .transpose_a = true};
-                      },
-                      {heads,
-                       n,
-                       d,
-                       m,
-                       {"scores", 1, n, m * n},
-                       {"q", heads * d, 1, d},
-                       {"dk", heads * d, 1, d},
-                       false,
-                       ""});
+                      });
 }
 
 /// Roundings that u, stored in its type before GELU is taken of it, adds to those of the product.
@@ -219,18 +166,18 @@ double stored_roundings(DType type) {
   return 2 * unit_roundoff(type) / unit_roundoff(accumulation_type(type)) + 16;
 }
 
-/// c is what comes before GELU, y what comes after it.
+/// GELU's input is c, its output y.
 Case gemm_gelu(const Setting& s) {
   Case c = forward(s);
   const auto product = c.reference;
   const auto bind = c.bind;
-  c.operands.push_back({"y", s.type, {s.rows, s.cols}, Role::output});
+  c.operands.push_back({"y", s.type, s.shape(), Role::output});
   c.bind = [bind](const Views& v) { return GemmGelu{std::get<Gemm>(bind(v)), v["y"]}; };
   const double of_product = c.roundings;
   c.roundings += stored_roundings(s.type);
   c.reference = [=, all = c.roundings](Expected& e) {
     product(e);
-    for (int64_t i = 0; i < s.rows * s.cols; ++i) {
+    for (int64_t i = 0; i < s.size(); ++i) {
       const double u = at(e["c"], i), scale = at(e.scale("c"), i) * of_product / all;
       e.set("c", i, u, scale);
       e.set("y", i, gelu_of(u), std::abs(u) + 2 * scale);
@@ -244,81 +191,67 @@ Case gelu_before(const Setting& s) {
   const Shape shape = {s.rows, depth(s)};
   Case c;
   c.operands = {{"u", s.type, shape}, {"a", s.type, shape, Role::output}};
-  c.bind = [](const Views& v) { return Gelu{.x = v["u"], .y = v["a"]}; };
+  c.bind = [](const Views& v) { return Gelu{v["u"], v["a"]}; };
   c.roundings = 16;
-  c.reference = [=](Expected& e) {
-    for (int64_t i = 0; i < shape.size(); ++i) {
-      const double u = at(e["u"], i);
-      e.set("a", i, gelu_of(u), std::abs(u));
-    }
+  c.reference = [](Expected& e) {
+    e.set_all("a", [&](int64_t i) {
+      return Rounded{gelu_of(at(e["u"], i)), std::abs(at(e["u"], i))};
+    });
   };
   return c;
 }
 
 Case gemm_gelu_backward(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
-  Case c = product_case(
-      s,
-      {{"dc", s.type, {m, n}},
-       {"b", s.type, {k, n}},
-       {"u", s.type, {m, k}},
-       {"du", s.type, {m, k}, Role::output}},
-      [](const Views& v) {
-        return GemmGeluBackward{
-            {.a = v["dc"], .b = v["b"], .c = v["du"], .bias = {}, .transpose_b = true}, v["u"]};
-      },
-      {1, m, k, n, {"dc", n, 1}, {"b", 1, n}, {"du", k, 1}, false, ""});
+  Case c =
+      product_case(s,
+                   {{"dc", s.type, {m, n}},
+                    {"b", s.type, {k, n}},
+                    {"u", s.type, {m, k}},
+                    {"du", s.type, {m, k}, Role::output}},
+                   [](const Views& v) {
+                     return GemmGeluBackward{
+                         {.a = v["dc"], .b = v["b"], .c = v["du"], .transpose_b = true}, v["u"]};
+                   });
   c.roundings += stored_roundings(s.type);
-  c.reference = [product = c.reference, size = m * k](Expected& e) {
+  c.reference = [product = c.reference](Expected& e) {
     product(e);
-    for (int64_t i = 0; i < size; ++i) {
+    e.set_all("du", [&](int64_t i) {
       const double u = at(e["u"], i), d = at(e["du"], i);
-      e.set("du", i, d * gelu_slope(u), at(e.scale("du"), i) * gelu_slope_scale(u));
-    }
+      return Rounded{d * gelu_slope(u), at(e.scale("du"), i) * gelu_slope_scale(u)};
+    });
   };
   return c;
 }
 
 Case column_sum(const Setting& s, bool narrow) {
   Case c;
-  c.operands = {{"dc", s.type, {s.rows, s.cols}},
-                {"dbias", narrow ? s.type : accumulation_type(s.type), {s.cols}, Role::updated}};
-  c.bind = [](const Views& v) { return ColumnSum{.x = v["dc"], .sum = v["dbias"]}; };
+  c.operands = {{"dc", s.type, s.shape()},
+                {"dbias", s.narrow_or_wide(narrow), {s.cols}, Role::updated}};
+  c.bind = [](const Views& v) { return ColumnSum{v["dc"], v["dbias"]}; };
   c.roundings = static_cast<double>(s.rows + 1);  // a sum of rows + 1 terms in any order
   c.reference = [s](Expected& e) {
-    for (int64_t j = 0; j < s.cols; ++j) {
-      double sum = at(e["dbias"], j), magnitude = std::abs(sum);
-      for (int64_t i = 0; i < s.rows; ++i) {
-        const double x = at(e["dc"], i * s.cols + j);
-        sum += x;
-        magnitude += std::abs(x);
-      }
-      e.set("dbias", j, sum, magnitude);
-    }
+    for (int64_t i = 0; i < s.size(); ++i) e.add("dbias", i % s.cols, at(e["dc"], i));
   };
   return c;
 }
 
-/// Gradients of a layer's weights, [n, k], and of its bias, in one. Where columns are whole packs,
-/// k is, as the library asks.
+/// Gradients of a layer's weights, [n, k], and of its bias, in one. k is whole packs where columns
+/// are, as the library asks.
 Case gemm_bias_gradient(const Setting& s, bool narrow) {
   const int64_t m = s.rows, n = s.cols, k = n % 8 == 0 ? (n / 2 + 7) / 8 * 8 : depth(s);
-  const DType type = narrow ? s.type : accumulation_type(s.type);
-  Case c = product_case(s,
-                        {{"dc", s.type, {m, n}},
-                         {"a", s.type, {m, k}},
-                         {"dw", type, {n, k}, Role::updated},
-                         {"dbias", type, {n}, Role::updated}},
-                        [](const Views& v) {
-                          return GemmBiasGradient{{.a = v["dc"],
-                                                   .b = v["a"],
-                                                   .c = v["dw"],
-                                                   .bias = {},
-                                                   .transpose_a = true,
-                                                   .accumulate = true},
-                                                  v["dbias"]};
-                        },
-                        {1, n, k, m, {"dc", 1, n}, {"a", k, 1}, {"dw", k, 1}, true, ""});
+  const DType type = s.narrow_or_wide(narrow);
+  Case c = product_case(
+      s,
+      {{"dc", s.type, {m, n}},
+       {"a", s.type, {m, k}},
+       {"dw", type, {n, k}, Role::updated},
+       {"dbias", type, {n}, Role::updated}},
+      [](const Views& v) {
+        return GemmBiasGradient{
+            {.a = v["dc"], .b = v["a"], .c = v["dw"], .transpose_a = true, .accumulate = true},
+            v["dbias"]};
+      });
   c.reference = [product = c.reference, sum = column_sum(s, narrow).reference](Expected& e) {
     product(e);
     sum(e);

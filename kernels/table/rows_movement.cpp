@@ -6,46 +6,21 @@
 namespace frugal::kernels::table {
 namespace {
 
-/// Where a view's elements lie in its operand.
-struct Placement {
-  int64_t first = 0;
-  Shape shape;
-  std::array<int64_t, Shape::max_dims> stride{};
-
-  View of(const View& operand) const { return operand.strided(first, shape, stride); }
-  /// Where element i, counted in the order of the shape, lies.
-  int64_t at(int64_t i) const {
-    int64_t where = first;
-    for (int dim = shape.dims - 1; dim >= 0; --dim) {
-      where += i % shape[dim] * stride[static_cast<size_t>(dim)];
-      i /= shape[dim];
-    }
-    return where;
-  }
-};
-
-/// Which part of a tensor turns, and how. x is [positions, groups, 4 · heads, d], of which the part
-/// are the second `heads`, or it is all [positions, heads, d].
+/// Part of a tensor that turns, and its direction. x is [positions, groups, 4 · heads, d], of which
+/// the part are the second `heads`, or it is all [positions, heads, d].
 struct Turn {
   bool part = false, inverse = false;
   int64_t first = 3;
 };
 
 Case rotary(const Setting& s, const Turn& turn) {
-  const DType a = accumulation_type(s.type);
   const int64_t half = (s.cols + 1) / 2, d = 2 * half, heads = 2, groups = 2;
-  const int64_t head = d, group = 4 * heads * d;
   const Shape whole = turn.part ? Shape{s.rows, groups, 4 * heads, d} : Shape{s.rows, heads, d};
-  const Placement x =
-      turn.part ? Placement{heads * d, {s.rows, groups, heads, d}, {groups * group, group, head, 1}}
-                : Placement{0, whole, {heads * d, head, 1}};
   Case c;
-  c.operands = {{"x", s.type, whole, Role::updated}, {"frequencies", a, {half}}};
+  c.operands = {{"x", s.type, whole, Role::updated}, {"frequencies", s.wide(), {half}}};
   c.bind = [=](const Views& v) {
-    return Rotary{.x = x.of(v["x"]),
-                  .frequencies = v["frequencies"],
-                  .first = turn.first,
-                  .inverse = turn.inverse};
+    return Rotary{turn.part ? v["x"].sliced(2, heads, heads) : v["x"], v["frequencies"], turn.first,
+                  turn.inverse};
   };
   c.prepare = [=](Values& v) {
     for (int64_t i = 0; i < half; ++i)
@@ -53,80 +28,74 @@ Case rotary(const Setting& s, const Turn& turn) {
           std::pow(10000, -static_cast<double>(i) / static_cast<double>(half));
   };
   c.roundings = 8;  // two products and the functions in them
-  c.reference = [=](Expected& e) {
-    const int64_t per_position = x.shape.size() / s.rows;
-    for (int64_t pair = 0; pair < x.shape.size() / 2; ++pair) {
-      const int64_t element = pair / half * d + pair % half;
-      const int64_t position = turn.first + element / per_position;
+  c.refer<Rotary>([=, a = s.wide()](Expected& e, const Rotary& op) {
+    const int64_t per_position = op.x.size() / s.rows;
+    for (int64_t pair = 0; pair < op.x.size() / 2; ++pair) {
+      const int64_t first = pair / half * d + pair % half;
+      const int64_t position = op.first + first / per_position;
       const double angle = static_cast<double>(position) * at(e["frequencies"], pair % half);
-      const double cosine = std::cos(angle), sine = (turn.inverse ? -1 : 1) * std::sin(angle);
-      const int64_t i = x.at(element), j = x.at(element + half);
-      const double before_i = at(e["x"], i), before_j = at(e["x"], j);
+      const double cosine = std::cos(angle), sine = (op.inverse ? -1 : 1) * std::sin(angle);
+      const double &one = element(op.x, first), &other = element(op.x, first + half);
+      const double x = one, y = other;
       // The angle is computed in float64, whatever A is.
       const double reduced = 1 + angle * unit_roundoff(DType::f64) / unit_roundoff(a);
-      const double scale = (std::abs(before_i) + std::abs(before_j)) * reduced;
-      e.set("x", i, before_i * cosine - before_j * sine, scale);
-      e.set("x", j, before_j * cosine + before_i * sine, scale);
+      const double scale = (std::abs(x) + std::abs(y)) * reduced;
+      e.set(one, x * cosine - y * sine, scale);
+      e.set(other, y * cosine + x * sine, scale);
     }
-  };
+  });
   return c;
 }
 
-/// A copy between parts of operands of these shapes.
+/// Copy between parts of two operands.
 struct Pattern {
   Shape x_whole, y_whole;
-  Placement x, y;
-  bool accumulate = false;
-  bool wide_x = false, wide_y = false;  ///< of type A
+  std::function<View(const View&)> x, y;    ///< views of these parts
+  bool accumulate = false, covered = true;  ///< covered: the part of y is all of it
+  bool wide_x = false, wide_y = false;      ///< of type A
 };
 
 Case copy(const Setting& s, const Pattern& p) {
-  const DType wide = accumulation_type(s.type);
-  const bool covered = p.y.shape.size() == p.y_whole.size() && !p.accumulate;
   Case c;
-  c.operands = {{"x", p.wide_x ? wide : s.type, p.x_whole},
-                {"y", p.wide_y ? wide : s.type, p.y_whole, covered ? Role::output : Role::updated}};
-  c.bind = [=](const Views& v) {
-    return Copy{.x = p.x.of(v["x"]), .y = p.y.of(v["y"]), .accumulate = p.accumulate};
-  };
+  c.operands = {{"x", s.narrow_or_wide(!p.wide_x), p.x_whole},
+                {"y", s.narrow_or_wide(!p.wide_y), p.y_whole,
+                 p.covered && !p.accumulate ? Role::output : Role::updated}};
+  c.bind = [=](const Views& v) { return Copy{p.x(v["x"]), p.y(v["y"]), p.accumulate}; };
   c.roundings = p.accumulate ? 1 : 0;  // a copy is exact
-  c.reference = [=](Expected& e) {
-    for (int64_t i = 0; i < p.x.shape.size(); ++i) {
-      const double x = at(e["x"], p.x.at(i)), before = at(e["y"], p.y.at(i));
-      e.set("y", p.y.at(i), p.accumulate ? before + x : x);
+  c.refer<Copy>([](Expected& e, const Copy& op) {
+    for (int64_t i = 0; i < op.x.size(); ++i) {
+      const double &x = element(op.x, i), &y = element(op.y, i);
+      e.set(y, op.accumulate ? y + x : x);
     }
-  };
+  });
   return c;
 }
 
-Placement contiguous(const Shape& shape) { return {0, shape, View(nullptr, {}, shape).stride}; }
+View all_of(const View& v) { return v; }
 
-Pattern whole(const Setting& s) {
-  const Shape shape{s.rows, s.cols};
-  return {shape, shape, contiguous(shape), contiguous(shape)};
-}
+Pattern whole(const Setting& s) { return {s.shape(), s.shape(), all_of, all_of}; }
 /// [s, heads, d] to [heads, s, d].
 Pattern transposed(const Setting& s) {
   constexpr int64_t heads = 3;
   const Shape to{heads, s.rows, s.cols};
-  return {{s.rows, heads, s.cols}, to, {0, to, {s.cols, heads * s.cols, 1}}, contiguous(to)};
+  const auto turned = [=](const View& v) { return v.strided(0, to, {to[2], heads * to[2], 1}); };
+  return {{s.rows, heads, s.cols}, to, turned, all_of};
 }
 /// Parts of wider tensors of four dimensions.
 Pattern parts(const Setting& s) {
-  const Shape from{s.rows, 2, 3, s.cols + 1}, to{s.rows, 2, 4, s.cols + 2};
-  const Shape part{s.rows, 2, 2, s.cols};
-  const auto strides = [](const Shape& shape) { return contiguous(shape).stride; };
-  return {from, to, {s.cols + 2, part, strides(from)}, {2, part, strides(to)}};
+  const auto from = [n = s.cols](const View& v) { return v.sliced(2, 1, 2).sliced(3, 1, n); };
+  const auto to = [n = s.cols](const View& v) { return v.sliced(2, 0, 2).sliced(3, 2, n); };
+  return {{s.rows, 2, 3, s.cols + 1}, {s.rows, 2, 4, s.cols + 2}, from, to, false, false};
 }
 /// Every row three times.
 Pattern repeated(const Setting& s) {
   const Shape to{s.rows, 3, s.cols};
-  return {{s.rows, s.cols}, to, {0, to, {s.cols, 0, 1}}, contiguous(to)};
+  return {s.shape(), to, [=](const View& v) { return v.strided(0, to, {to[2], 0, 1}); }, all_of};
 }
 /// The last column, whose last stride says nothing.
 Pattern column(const Setting& s) {
-  const Shape to{s.rows, 1};
-  return {{s.rows, s.cols}, to, {s.cols - 1, to, {s.cols, 7}}, contiguous(to)};
+  const auto last = [=](const View& v) { return v.strided(s.cols - 1, {s.rows, 1}, {s.cols, 7}); };
+  return {s.shape(), {s.rows, 1}, last, all_of};
 }
 Pattern added(Pattern p) {
   p.accumulate = true;
@@ -143,10 +112,10 @@ Pattern narrowed(Pattern p) {
 
 Case transfer(const Setting& s) {
   Case c;
-  c.operands = {{"from", s.type, {s.rows, s.cols}}, {"to", s.type, {s.rows, s.cols}, Role::output}};
-  c.bind = [](const Views& v) { return Transfer{.from = v["from"], .to = v["to"]}; };
-  c.reference = [s](Expected& e) {  // bytes: exact
-    for (int64_t i = 0; i < s.rows * s.cols; ++i) e.set("to", i, at(e["from"], i));
+  c.operands = {{"from", s.type, s.shape()}, {"to", s.type, s.shape(), Role::output}};
+  c.bind = [](const Views& v) { return Transfer{v["from"], v["to"]}; };
+  c.reference = [](Expected& e) {  // bytes: exact
+    e.set_all("to", [&](int64_t i) { return at(e["from"], i); });
   };
   return c;
 }

@@ -35,7 +35,7 @@ struct RowStatistics {
 
 /// Widths at which a block of the backward passes takes 48 KiB of shared memory for rows, and some
 /// for else; then a little more, and 144 KiB.
-const std::vector<int64_t> norm_edges = {256, 2064, 12288};
+std::vector<int64_t> norm_edges() { return {256, 2064, 12288}; }
 
 /// Residual streams are not centred; a variance by E[x²] − E[x]² would show here.
 void move_off_centre(Values& v) {
@@ -43,32 +43,18 @@ void move_off_centre(Values& v) {
 }
 
 Case forward_norm(const Setting& s, Kind kind) {
-  const DType a = accumulation_type(s.type);
   Case c;
-  c.operands = {{"x", s.type, {s.rows, s.cols}},
+  c.operands = {{"x", s.type, s.shape()},
                 {"gamma", s.type, {s.cols}},
-                {"y", s.type, {s.rows, s.cols}, Role::output},
-                {"rstd", a, {s.rows}, Role::output}};
+                {"y", s.type, s.shape(), Role::output},
+                {"rstd", s.wide(), {s.rows}, Role::output}};
   if (kind.centred) {
     c.operands.push_back({"beta", s.type, {s.cols}});
-    c.operands.push_back({"mean", a, {s.rows}, Role::output});
+    c.operands.push_back({"mean", s.wide(), {s.rows}, Role::output});
   }
   c.bind = [kind](const Views& v) -> Operation {
-    if (!kind.centred) {
-      return RmsNorm{.x = v["x"],
-                     .gamma = v["gamma"],
-                     .y = v["y"],
-                     .rstd = v["rstd"],
-                     .epsilon = epsilon,
-                     .offset = kind.offset};
-    }
-    return LayerNorm{.x = v["x"],
-                     .gamma = v["gamma"],
-                     .beta = v["beta"],
-                     .y = v["y"],
-                     .mean = v["mean"],
-                     .rstd = v["rstd"],
-                     .epsilon = epsilon};
+    if (!kind.centred) return RmsNorm{v["x"], v["gamma"], v["y"], v["rstd"], epsilon, kind.offset};
+    return LayerNorm{v["x"], v["gamma"], v["beta"], v["y"], v["mean"], v["rstd"], epsilon};
   };
   c.prepare = move_off_centre;
   c.roundings = static_cast<double>(s.cols) + norm_roundings;  // sums over a row
@@ -103,9 +89,6 @@ void prepare_backward(Values& v, Kind kind, int64_t cols) {
 /// differentiated by x, γ and β.
 void gradient(Expected& e, const Setting& s, Kind kind) {
   const auto n = static_cast<double>(s.cols);
-  std::vector<double> dgamma = e["dgamma"];
-  std::vector<double> dbeta = kind.centred ? e["dbeta"] : std::vector<double>(dgamma.size());
-  std::vector<double> dgamma_scale(dgamma.size()), dbeta_scale(dbeta.size());
   for (int64_t i = 0; i < s.rows; ++i) {
     const double mean = kind.centred ? at(e["mean"], i) : 0, rstd = at(e["rstd"], i);
     const auto hat = [&](int64_t j) { return (at(e["x"], i * s.cols + j) - mean) * rstd; };
@@ -123,57 +106,36 @@ void gradient(Expected& e, const Setting& s, Kind kind) {
       const double add = e.has("add") ? at(e["add"], i * s.cols + j) : 0;
       e.set("dx", i * s.cols + j, rstd * (g - mean_g - hat(j) * mean_gh) + add,
             rstd * (std::abs(g) + abs_g + std::abs(hat(j)) * abs_gh) + std::abs(add));
-      at(dgamma, j) += dy(j) * hat(j);
-      at(dbeta, j) += dy(j);
-      at(dgamma_scale, j) += std::abs(dy(j) * hat(j));
-      at(dbeta_scale, j) += std::abs(dy(j));
+      e.add("dgamma", j, dy(j) * hat(j));
+      if (kind.centred) e.add("dbeta", j, dy(j));
     }
-  }
-  for (int64_t j = 0; j < s.cols; ++j) {
-    e.set("dgamma", j, at(dgamma, j), at(dgamma_scale, j) + std::abs(at(e["dgamma"], j)));
-    if (!kind.centred) continue;
-    e.set("dbeta", j, at(dbeta, j), at(dbeta_scale, j) + std::abs(at(e["dbeta"], j)));
   }
 }
 
 /// narrow: gradients of parameters have the parameters' type.
 Case backward_norm(const Setting& s, Kind kind, bool residual, bool narrow) {
-  const DType a = accumulation_type(s.type), of_parameters = narrow ? s.type : a;
+  const DType of_parameters = s.narrow_or_wide(narrow);
   Case c;
-  c.operands = {{"dy", s.type, {s.rows, s.cols}},
-                {"x", s.type, {s.rows, s.cols}},
-                {"rstd", a, {s.rows}, Role::input, Draw::positive},
+  c.operands = {{"dy", s.type, s.shape()},
+                {"x", s.type, s.shape()},
+                {"rstd", s.wide(), {s.rows}, Role::input, Draw::positive},
                 {"gamma", s.type, {s.cols}},
-                {"dx", s.type, {s.rows, s.cols}, Role::output},
+                {"dx", s.type, s.shape(), Role::output},
                 {"dgamma", of_parameters, {s.cols}, Role::updated}};
   if (kind.centred) {
-    c.operands.push_back({"mean", a, {s.rows}});
+    c.operands.push_back({"mean", s.wide(), {s.rows}});
     c.operands.push_back({"dbeta", of_parameters, {s.cols}, Role::updated});
   }
   if (residual) {
-    c.operands.push_back({"add", s.type, {s.rows, s.cols}});
+    c.operands.push_back({"add", s.type, s.shape()});
     c.aliases = {{"dx", "add"}};
   }
   c.bind = [kind](const Views& v) -> Operation {
-    if (!kind.centred) {
-      return RmsNormBackward{.dy = v["dy"],
-                             .x = v["x"],
-                             .rstd = v["rstd"],
-                             .gamma = v["gamma"],
-                             .add = v["add"],
-                             .dx = v["dx"],
-                             .dgamma = v["dgamma"],
-                             .offset = kind.offset};
-    }
-    return LayerNormBackward{.dy = v["dy"],
-                             .x = v["x"],
-                             .mean = v["mean"],
-                             .rstd = v["rstd"],
-                             .gamma = v["gamma"],
-                             .add = v["add"],
-                             .dx = v["dx"],
-                             .dgamma = v["dgamma"],
-                             .dbeta = v["dbeta"]};
+    if (!kind.centred)
+      return RmsNormBackward{v["dy"],  v["x"],  v["rstd"],   v["gamma"],
+                             v["add"], v["dx"], v["dgamma"], kind.offset};
+    return LayerNormBackward{v["dy"],  v["x"],  v["mean"],   v["rstd"], v["gamma"],
+                             v["add"], v["dx"], v["dgamma"], v["dbeta"]};
   };
   c.prepare = [=](Values& v) { prepare_backward(v, kind, s.cols); };
   c.roundings = static_cast<double>(std::max(s.rows, s.cols)) + norm_roundings;
@@ -185,7 +147,7 @@ Case backward_norm(const Setting& s, Kind kind, bool residual, bool narrow) {
 
 template <>
 std::vector<Row> rows_of<LayerNorm>() {
-  return {{"layer-norm", with(forward_norm, layer_norm), {}, {0, 160}, norm_edges}};
+  return {{"layer-norm", with(forward_norm, layer_norm), {}, {0, 160}, norm_edges()}};
 }
 
 template <>
@@ -195,14 +157,14 @@ std::vector<Row> rows_of<LayerNormBackward>() {
        with(backward_norm, layer_norm, false, false),
        {"layer-norm"},
        {0, 264},
-       norm_edges},
+       norm_edges()},
       {"layer-norm-backward/residual", with(backward_norm, layer_norm, true, false), {}, {0, 312}},
       {"layer-norm-backward/narrow", with(backward_norm, layer_norm, false, true), {}, {0, 232}}};
 }
 
 template <>
 std::vector<Row> rows_of<RmsNorm>() {
-  return {{"rms-norm", with(forward_norm, rms_norm), {}, {0, 128}, norm_edges},
+  return {{"rms-norm", with(forward_norm, rms_norm), {}, {0, 128}, norm_edges()},
           {"rms-norm/offset", with(forward_norm, rms_norm_from_one), {}, {0, 128}}};
 }
 
@@ -212,7 +174,7 @@ std::vector<Row> rows_of<RmsNormBackward>() {
            with(backward_norm, rms_norm, false, false),
            {"rms-norm"},
            {0, 208},
-           norm_edges},
+           norm_edges()},
           {"rms-norm-backward/offset",
            with(backward_norm, rms_norm_from_one, false, false),
            {"rms-norm/offset"},

@@ -8,7 +8,7 @@ namespace {
 
 double wide(float x) { return static_cast<double>(x); }
 
-/// Which of an optimizer's ways a row takes.
+/// Way of an optimizer that a row takes.
 struct Way {
   bool apart = false;      ///< new weights beside the old ones
   bool decoupled = true;   ///< weight decay
@@ -19,13 +19,6 @@ struct Way {
   bool has_master = true;                                ///< where the weights are narrower than A
   bool keeps_state = false;                              ///< and writes new weights alone
   double clip = 0.25;
-
-  DType gradient(DType weights) const {
-    return narrow_gradient ? weights : accumulation_type(weights);
-  }
-  DType moment(DType weights) const {
-    return narrow_moments ? weights : accumulation_type(weights);
-  }
 };
 
 constexpr Way narrow_way{.narrow_gradient = true, .narrow_moments = true, .has_master = false};
@@ -37,23 +30,21 @@ constexpr Way narrow_ahead{.apart = true,
                            .has_master = false,
                            .keeps_state = true};
 
-WeightUpdate attributes(const Way& way) {
-  WeightUpdate update;
-  update.learning_rate = 0.01F;
-  update.weight_decay = 0.1F;
-  update.decoupled = way.decoupled;
-  update.clip = way.clip;
-  update.prediction = way.prediction;
-  update.keeps_state = way.keeps_state;
-  return update;
+WeightUpdate bound(const Views& v, const Way& way) {
+  return {.weights = v["weights"],
+          .gradient = v["gradient"],
+          .master = v["master"],
+          .result = v["result"],
+          .squared_norm = v["squared_norm"],
+          .learning_rate = 0.01F,
+          .weight_decay = 0.1F,
+          .decoupled = way.decoupled,
+          .clip = way.clip,
+          .prediction = way.prediction,
+          .keeps_state = way.keeps_state};
 }
 
-/// A quantity, and what its rounding errors are relative to.
-struct Rounded {
-  double value = 0, scale = 0;
-};
-
-/// A float32, whatever the weights are.
+/// Factor of the gradient: a float32, whatever the weights are.
 double clipping(const Expected& e, double clip) {
   const double norm = std::sqrt(at(e["squared_norm"], 0));
   return clip > 0 && norm > clip ? wide(static_cast<float>(clip / norm)) : 1;
@@ -81,15 +72,15 @@ void move_weight(Expected& e, const WeightUpdate& update, int64_t i, const Round
   if (with_master && !update.keeps_state) e.set("master", i, after, scale);
 }
 
-/// Of a moment: decay · before + (1 − decay) · added.
+/// Moment: decay · before + (1 − decay) · added.
 Rounded moment_of(double before, const Rounded& added, double decay) {
   return {decay * before + (1 - decay) * added.value,
           decay * std::abs(before) + (1 - decay) * added.scale};
 }
 
 /// Narayanan et al. 2021 (arXiv:2006.09503), section 3.1.
-void momentum_reference(Expected& e, const Momentum& op, int64_t size) {
-  for (int64_t i = 0; i < size; ++i) {
+void momentum_reference(Expected& e, const Momentum& op) {
+  for (int64_t i = 0; i < op.update.weights.size(); ++i) {
     Rounded m = gradient_of(e, op.update, i);
     if (e.has("moment")) {
       m = moment_of(at(e["moment"], i), m, wide(op.beta));
@@ -102,10 +93,10 @@ void momentum_reference(Expected& e, const Momentum& op, int64_t size) {
 
 /// Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2, both kinds of decay, with the
 /// learning rate as schedule.
-void adam_reference(Expected& e, const Adam& op, int64_t size) {
+void adam_reference(Expected& e, const Adam& op) {
   const double beta1 = wide(op.beta1), beta2 = wide(op.beta2);
   const auto step = static_cast<double>(op.step);
-  for (int64_t i = 0; i < size; ++i) {
+  for (int64_t i = 0; i < op.update.weights.size(); ++i) {
     const Rounded g = gradient_of(e, op.update, i);
     const Rounded m = moment_of(at(e["first_moment"], i), g, beta1);
     const Rounded square = {g.value * g.value, g.scale * g.scale};
@@ -120,18 +111,18 @@ void adam_reference(Expected& e, const Adam& op, int64_t size) {
   }
 }
 
-/// Of what an optimizer keeps from step to step.
+/// Role of state, which an optimizer keeps from step to step.
 Role state_role(const Way& way) { return way.keeps_state ? Role::input : Role::updated; }
 
-/// The operands of every optimizer; its moments follow.
+/// Case with the operands of every optimizer; its moments follow.
 Case weight_update(const Setting& s, const Way& way) {
-  const DType a = accumulation_type(s.type);
-  const Shape shape = {s.rows, s.cols};
+  const DType a = s.wide();
+  const Shape shape = s.shape();
   const bool with_master = (s.type != a && way.has_master) || way.prediction != 0;
   const Role in_place = with_master ? Role::output : Role::updated;
   Case c;
   c.operands = {{"weights", s.type, shape, way.apart ? Role::input : in_place},
-                {"gradient", way.gradient(s.type), shape},
+                {"gradient", s.narrow_or_wide(way.narrow_gradient), shape},
                 {"squared_norm", DType::f64, {1}, Role::input, Draw::positive}};
   if (with_master) c.operands.push_back({"master", a, shape, state_role(way)});
   if (way.apart) {
@@ -142,49 +133,30 @@ Case weight_update(const Setting& s, const Way& way) {
   return c;
 }
 
-WeightUpdate bound(const Views& v, WeightUpdate update) {
-  update.weights = v["weights"];
-  update.gradient = v["gradient"];
-  update.squared_norm = v["squared_norm"];
-  update.master = v["master"];
-  update.result = v["result"];
-  return update;
-}
-
 Case momentum(const Setting& s, const Way& way) {
   Case c = weight_update(s, way);
-  const Shape shape = c.operand("weights").shape;
-  if (way.has_moment) c.operands.push_back({"moment", way.moment(s.type), shape, state_role(way)});
-  Momentum op;
-  op.update = attributes(way);
-  op.beta = way.has_moment ? 0.8F : 0;
-  c.bind = [op](const Views& v) {
-    Momentum operation = op;
-    operation.update = bound(v, op.update);
-    operation.moment = v["moment"];
-    return operation;
+  if (way.has_moment)
+    c.operands.push_back(
+        {"moment", s.narrow_or_wide(way.narrow_moments), s.shape(), state_role(way)});
+  c.bind = [way](const Views& v) {
+    return Momentum{bound(v, way), v["moment"], way.has_moment ? 0.8F : 0};
   };
-  c.reference = [=](Expected& e) { momentum_reference(e, op, shape.size()); };
+  c.refer<Momentum>(momentum_reference);
   return c;
 }
 
 Case adam(const Setting& s, const Way& way) {
   Case c = weight_update(s, way);
-  const Shape shape = c.operand("weights").shape;
-  c.operands.push_back({"first_moment", way.moment(s.type), shape, state_role(way)});
-  c.operands.push_back(
-      {"second_moment", way.moment(s.type), shape, state_role(way), Draw::positive});
-  Adam op;
-  op.update = attributes(way);
-  op.step = way.step;
-  c.bind = [op](const Views& v) {
-    Adam operation = op;
-    operation.update = bound(v, op.update);
-    operation.first_moment = v["first_moment"];
-    operation.second_moment = v["second_moment"];
-    return operation;
+  const DType type = s.narrow_or_wide(way.narrow_moments);
+  c.operands.push_back({"first_moment", type, s.shape(), state_role(way)});
+  c.operands.push_back({"second_moment", type, s.shape(), state_role(way), Draw::positive});
+  c.bind = [way](const Views& v) {
+    return Adam{.update = bound(v, way),
+                .first_moment = v["first_moment"],
+                .second_moment = v["second_moment"],
+                .step = way.step};
   };
-  c.reference = [=](Expected& e) { adam_reference(e, op, shape.size()); };
+  c.refer<Adam>(adam_reference);
   return c;
 }
 

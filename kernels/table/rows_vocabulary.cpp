@@ -26,22 +26,18 @@ int64_t table_row(const Expected& e, const Setting& s, int64_t i) {
 
 Case embedding(const Setting& s, float scale) {
   Case c;
-  c.operands = {ids(s),
-                {"table", s.type, {shard_rows(s), s.cols}},
-                {"y", s.type, {s.rows, s.cols}, Role::output}};
+  c.operands = {
+      ids(s), {"table", s.type, {shard_rows(s), s.cols}}, {"y", s.type, s.shape(), Role::output}};
   c.bind = [scale](const Views& v) {
-    return Embedding{
-        .ids = v["ids"], .table = v["table"], .y = v["y"], .first = first_id, .scale = scale};
+    return Embedding{v["ids"], v["table"], v["y"], first_id, scale};
   };
   c.prepare = move_ids;
   c.roundings = scale == 1 ? 0 : 1;  // copies are exact
   c.reference = [=, wide = static_cast<double>(scale)](Expected& e) {
-    for (int64_t i = 0; i < s.rows; ++i) {
-      const int64_t row = table_row(e, s, i);
-      for (int64_t j = 0; j < s.cols; ++j) {
-        e.set("y", i * s.cols + j, row < 0 ? 0 : wide * at(e["table"], row * s.cols + j));
-      }
-    }
+    e.set_all("y", [&](int64_t i) {
+      const int64_t row = table_row(e, s, i / s.cols);
+      return row < 0 ? 0 : wide * at(e["table"], row * s.cols + i % s.cols);
+    });
   };
   return c;
 }
@@ -51,14 +47,10 @@ Case embedding(const Setting& s, float scale) {
 Case embedding_backward(const Setting& s, float scale, bool narrow) {
   Case c;
   c.operands = {ids(s),
-                {"dy", s.type, {s.rows, s.cols}},
-                {"dtable",
-                 narrow ? s.type : accumulation_type(s.type),
-                 {shard_rows(s), s.cols},
-                 Role::updated}};
+                {"dy", s.type, s.shape()},
+                {"dtable", s.narrow_or_wide(narrow), {shard_rows(s), s.cols}, Role::updated}};
   c.bind = [scale](const Views& v) {
-    return EmbeddingBackward{
-        .ids = v["ids"], .dy = v["dy"], .dtable = v["dtable"], .first = first_id, .scale = scale};
+    return EmbeddingBackward{v["ids"], v["dy"], v["dtable"], first_id, scale};
   };
   c.prepare = [narrow](Values& v) {
     move_ids(v);
@@ -67,19 +59,9 @@ Case embedding_backward(const Setting& s, float scale, bool narrow) {
   };
   c.roundings = static_cast<double>(s.rows + 1);  // all ids may be the same
   c.reference = [=, wide = static_cast<double>(scale)](Expected& e) {
-    std::vector<double> sum = e["dtable"], magnitude = sum;
-    for (double& m : magnitude) m = std::abs(m);
-    for (int64_t i = 0; i < s.rows; ++i) {
-      const int64_t row = table_row(e, s, i);
-      for (int64_t j = 0; row >= 0 && j < s.cols; ++j) {
-        const double term = wide * at(e["dy"], i * s.cols + j);
-        at(sum, row * s.cols + j) += term;
-        at(magnitude, row * s.cols + j) += std::abs(term);
-      }
-    }
-    for (int64_t k = 0; k < shard_rows(s) * s.cols; ++k) {
-      e.set("dtable", k, at(sum, k), at(magnitude, k));
-    }
+    for (int64_t i = 0; i < s.size(); ++i)
+      if (const int64_t row = table_row(e, s, i / s.cols); row >= 0)
+        e.add("dtable", row * s.cols + i % s.cols, wide * at(e["dy"], i));
   };
   return c;
 }
@@ -102,15 +84,15 @@ void prepare_labels(Values& v, const Setting& s, const Vocabulary& vocabulary) {
   }
 }
 
-/// Where rows are so long that they are summed piece by piece, later pieces have larger maxima.
+/// Raises later pieces of rows so long that they are summed piece by piece: each has a larger
+/// maximum.
 void prepare_logits(Values& v, const Setting& s, bool narrow) {
   constexpr int64_t long_row = 4096;
   if (s.cols <= long_row) return;
   std::vector<double>& x = v["logits"];
   for (int64_t i = 0; i < s.rows * s.cols; ++i) {
     const int64_t above = i % s.cols / long_row * 2;
-    at(x, i) = round_to(narrow ? s.type : accumulation_type(s.type),
-                        at(x, i) + static_cast<double>(above));
+    at(x, i) = round_to(s.narrow_or_wide(narrow), at(x, i) + static_cast<double>(above));
   }
 }
 
@@ -118,6 +100,7 @@ void prepare_logits(Values& v, const Setting& s, bool narrow) {
 struct Statistics {
   double largest = -INFINITY, sum = 0, chosen = 0, reach = 0;
 
+  Statistics() = default;
   template <class Container>  // by name: "logits", "labels"
   Statistics(Container& v, const Setting& s, const Vocabulary& vocabulary, int64_t i) {
     const std::vector<double>& x = v["logits"];
@@ -133,20 +116,16 @@ struct Statistics {
 
 /// narrow: logits have the type of the gradient.
 Operand logits_operand(const Setting& s, bool narrow) {
-  return {"logits", narrow ? s.type : accumulation_type(s.type), {s.rows, s.cols}};
+  return {"logits", s.narrow_or_wide(narrow), s.shape()};
 }
 
 Case cross_entropy_statistics(const Setting& s, const Vocabulary& vocabulary, bool narrow) {
-  const DType a = accumulation_type(s.type);
   Case c;
   c.operands = {logits_operand(s, narrow),
                 labels(s, vocabulary),
-                {"statistics", a, {s.rows, 3}, Role::output}};
+                {"statistics", s.wide(), {s.rows, 3}, Role::output}};
   c.bind = [=](const Views& v) {
-    return CrossEntropyStatistics{.logits = v["logits"],
-                                  .labels = v["labels"],
-                                  .statistics = v["statistics"],
-                                  .first = vocabulary.first};
+    return CrossEntropyStatistics{v["logits"], v["labels"], v["statistics"], vocabulary.first};
   };
   c.prepare = [=](Values& v) {
     prepare_labels(v, s, vocabulary);
@@ -184,18 +163,39 @@ void prepare_cross_entropy(Values& v, const Setting& s, const Vocabulary& vocabu
 
 constexpr float gradient_scale = 0.125F;
 
-/// What a CrossEntropy row computes beside the loss: the gradient of the logits, or of what a
-/// SoftCap made them of.
+/// Gradient that a CrossEntropy row computes beside the loss: of the logits, or of the SoftCap's
+/// inputs that made them.
 struct GradientOf {
-  std::string name;  ///< its operand's; empty where it is not computed
+  const char* name = "";  ///< its operand's; empty where it is not computed
   float softcap = 0;
   bool narrow = false;  ///< logits have its type
 
-  /// d capped / d uncapped of what became x.
+  bool computed() const { return *name != 0; }
+  /// d capped / d uncapped of the input that became x.
   double slope(double x) const {
     return softcap == 0 ? 1 : 1 - std::pow(x / static_cast<double>(softcap), 2);
   }
 };
+
+constexpr GradientOf of_logits{"dlogits"}, uncapped{"duncapped", logit_cap};
+constexpr GradientOf of_narrow{"dlogits", 0, true}, narrow_uncapped{"duncapped", logit_cap, true};
+
+/// Sets loss and gradient of row i, of a shard that begins at `first`, from the statistics of all
+/// shards. of_sum: the rounding errors of the sum's logarithm are relative to it.
+void set_cross_entropy(Expected& e, const Setting& s, int64_t i, const Statistics& row,
+                       double of_sum, int64_t first, const GradientOf& gradient) {
+  const auto label = static_cast<int64_t>(at(e["labels"], i));
+  const bool ignored = label == CrossEntropy::ignored_label;
+  e.set("loss", i, ignored ? 0 : std::log(row.sum) + row.largest - row.chosen,
+        ignored ? 0 : 1 + of_sum + std::abs(row.largest) + std::abs(row.chosen));
+  for (int64_t j = 0; gradient.computed() && j < s.cols; ++j) {
+    const double x = at(e["logits"], i * s.cols + j), argument = x - row.largest;
+    const double p = std::exp(argument) / row.sum, hit = label - first == j ? 1 : 0;
+    const double factor = ignored ? 0 : static_cast<double>(gradient_scale);
+    e.set(gradient.name, i * s.cols + j, factor * (p - hit) * gradient.slope(x),
+          factor * (p * (1 + row.reach + std::abs(argument)) + hit));  // 1 − (x / cap)² cancels
+  }
+}
 
 void cross_entropy_reference(Expected& e, const Setting& s, const Vocabulary& vocabulary,
                              const GradientOf& gradient) {
@@ -203,46 +203,31 @@ void cross_entropy_reference(Expected& e, const Setting& s, const Vocabulary& vo
     const auto statistic = [&](int64_t shard, int64_t k) {
       return at(e["statistics"], 3 * (shard * s.rows + i) + k);
     };
-    double largest = -INFINITY, sum = 0, chosen = 0;
-    for (int64_t k = 0; k < vocabulary.shards; ++k) largest = std::max(largest, statistic(k, 0));
+    Statistics all;
+    for (int64_t k = 0; k < vocabulary.shards; ++k)
+      all.largest = std::max(all.largest, statistic(k, 0));
     for (int64_t k = 0; k < vocabulary.shards; ++k) {
-      sum += statistic(k, 1) * std::exp(statistic(k, 0) - largest);
-      chosen += statistic(k, 2);
+      all.sum += statistic(k, 1) * std::exp(statistic(k, 0) - all.largest);
+      all.chosen += statistic(k, 2);
     }
-    const auto label = static_cast<int64_t>(at(e["labels"], i));
-    const bool ignored = label == CrossEntropy::ignored_label;
-    e.set("loss", i, ignored ? 0 : std::log(sum) + largest - chosen,
-          ignored ? 0 : 1 + std::abs(std::log(sum)) + std::abs(largest) + std::abs(chosen));
-    for (int64_t j = 0; !gradient.name.empty() && j < s.cols; ++j) {
-      const double x = at(e["logits"], i * s.cols + j), argument = x - largest;
-      const double p = std::exp(argument) / sum, hit = label - vocabulary.first == j ? 1 : 0;
-      const double factor = ignored ? 0 : static_cast<double>(gradient_scale);
-      e.set(gradient.name, i * s.cols + j, factor * (p - hit) * gradient.slope(x),
-            factor * (p * (1 + std::abs(argument)) + hit));  // 1 − (x / cap)² cancels
-    }
+    set_cross_entropy(e, s, i, all, std::abs(std::log(all.sum)), vocabulary.first, gradient);
   }
 }
 
 Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, const GradientOf& gradient) {
-  const DType a = accumulation_type(s.type);
+  const DType a = s.wide();
   Case c;
   c.operands = {logits_operand(s, gradient.narrow),
                 labels(s, vocabulary),
                 {"statistics", a, {vocabulary.shards, s.rows, 3}, Role::input, Draw::positive},
                 {"loss", a, {s.rows}, Role::output}};
-  if (!gradient.name.empty()) {
-    c.operands.push_back({gradient.name, s.type, {s.rows, s.cols}, Role::output});
+  if (gradient.computed()) {
+    c.operands.push_back({gradient.name, s.type, s.shape(), Role::output});
     if (s.type == a || gradient.narrow) c.aliases = {{gradient.name, "logits"}};
   }
   c.bind = [=](const Views& v) {
-    return CrossEntropy{.logits = v["logits"],
-                        .labels = v["labels"],
-                        .statistics = v["statistics"],
-                        .loss = v["loss"],
-                        .gradient = v[gradient.name],
-                        .first = vocabulary.first,
-                        .gradient_scale = gradient_scale,
-                        .softcap = gradient.softcap};
+    return CrossEntropy{v["logits"],      v["labels"],      v["statistics"], v["loss"],
+                        v[gradient.name], vocabulary.first, gradient_scale,  gradient.softcap};
   };
   c.prepare = [=](Values& v) {
     prepare_logits(v, s, gradient.narrow);
@@ -254,14 +239,10 @@ Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, const Gradien
   return c;
 }
 
-const GradientOf logits{"dlogits"}, uncapped{"duncapped", logit_cap};
-const GradientOf narrow_logits{"dlogits", 0, true}, narrow_uncapped{"duncapped", logit_cap, true};
-
-/// With the statistics that the operation computes on the way.
+/// The operation computes the statistics on the way.
 Case cross_entropy_at_once(const Setting& s, const GradientOf& gradient) {
   Case c = cross_entropy(s, {}, gradient);
-  const auto statistics = std::ranges::find(c.operands, "statistics", &Operand::name);
-  c.operands.erase(statistics);
+  std::erase_if(c.operands, [](const Operand& o) { return o.name == "statistics"; });
   c.prepare = [=](Values& v) {
     prepare_labels(v, s, {});
     prepare_logits(v, s, gradient.narrow);
@@ -270,17 +251,7 @@ Case cross_entropy_at_once(const Setting& s, const GradientOf& gradient) {
   c.reference = [=](Expected& e) {
     for (int64_t i = 0; i < s.rows; ++i) {
       const Statistics row(e, s, {}, i);
-      const auto label = static_cast<int64_t>(at(e["labels"], i));
-      const bool ignored = label == CrossEntropy::ignored_label;
-      e.set("loss", i, ignored ? 0 : std::log(row.sum) + row.largest - row.chosen,
-            ignored ? 0 : 1 + row.reach + std::abs(row.largest) + std::abs(row.chosen));
-      for (int64_t j = 0; j < s.cols; ++j) {
-        const double x = at(e["logits"], i * s.cols + j), argument = x - row.largest;
-        const double p = std::exp(argument) / row.sum, hit = label == j ? 1 : 0;
-        const double factor = ignored ? 0 : static_cast<double>(gradient_scale);
-        e.set(gradient.name, i * s.cols + j, factor * (p - hit) * gradient.slope(x),
-              factor * (p * (1 + row.reach + std::abs(argument)) + hit));
-      }
+      set_cross_entropy(e, s, i, row, row.reach, 0, gradient);
     }
   };
   return c;
@@ -326,17 +297,17 @@ std::vector<Row> rows_of<CrossEntropy>() {
   const std::vector<std::string> whole = {"cross-entropy-statistics", "cross-entropy"};
   const std::vector<std::string> capped = {"soft-cap/logits", "cross-entropy-statistics",
                                            "cross-entropy"};
-  return {{"cross-entropy", loss(1, logits), whole, {0, 264}},
-          {"cross-entropy/two-shards", loss(2, logits), {}, {0, 336}},
+  return {{"cross-entropy", loss(1, of_logits), whole, {0, 264}},
+          {"cross-entropy/two-shards", loss(2, of_logits), {}, {0, 336}},
           {"cross-entropy/loss-only", loss(2, {}), {}, {0, 192}},
           {"cross-entropy/softcap", loss(1, uncapped), capped, {0, 264}},
-          {"cross-entropy/narrow", loss(2, narrow_logits), {}, {0, 288}},
-          {"cross-entropy/at-once", with(cross_entropy_at_once, narrow_logits), whole, {0, 144}},
+          {"cross-entropy/narrow", loss(2, of_narrow), {}, {0, 288}},
+          {"cross-entropy/at-once", with(cross_entropy_at_once, of_narrow), whole, {0, 144}},
           {"cross-entropy/at-once-softcap",
            with(cross_entropy_at_once, narrow_uncapped),
            capped,
            {0, 144}},
-          {"cross-entropy/at-once-wide", with(cross_entropy_at_once, logits), whole, {0, 192}}};
+          {"cross-entropy/at-once-wide", with(cross_entropy_at_once, of_logits), whole, {0, 192}}};
 }
 
 }  // namespace frugal::kernels::table

@@ -8,7 +8,7 @@
 /// Executes rows of the table on a device and compares: tests and `frugal validate` do.
 namespace frugal::kernels::table {
 
-/// How operands are laid out for a run.
+/// Placement of operands for a run.
 struct Layout {
   bool share_aliases = false;  ///< outputs in the memory of the inputs that they may share
   int64_t shift = 0;           ///< elements by which every operand is off the 64-byte boundary
