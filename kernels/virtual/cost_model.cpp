@@ -16,7 +16,7 @@ double either(double own, const Machine& machine) {
   return own > 0 ? own : machine.network_fraction;
 }
 
-/// What trees reach of their bandwidth at this size of a buffer: NCCL v2.7.8-1,
+/// Fraction of their bandwidth that trees reach at this size of a buffer: NCCL v2.7.8-1,
 /// src/graph/tuning.cc:245-251, for its protocol Simple and each power of two from 64 bytes on.
 double tree_correction(double bytes) {
   constexpr std::array factors{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6,

@@ -8,12 +8,12 @@
 
 namespace frugal::kernels {
 
-/// Whether a message has a port's bandwidth for itself, or others go the opposite way.
+/// Directions that messages have in a port at a time: one has its bandwidth alone.
 enum class Ways : uint8_t { one, both };
 
-/// How long operations and collectives take on a described machine, in seconds. Formulas, sources
-/// and what is left out: docs/cost-model.md. Nothing here allocates or looks anything up, but for a
-/// machine whose operations were measured.
+/// Durations of operations and collectives on a described machine, in seconds. docs/cost-model.md
+/// has formulas, sources and what is left out. Nothing here allocates or looks anything up, but for
+/// a machine whose operations were measured.
 class CostModel {
  public:
   explicit CostModel(const Machine& machine, const Software& software = {});
@@ -75,8 +75,8 @@ class CostModel {
   double shift(const Group& group, double bytes) const;
   /// A message to another node, when so many devices of the node send one at once.
   double message_between_nodes(int senders, double bytes, Ways ways = Ways::one) const;
-  /// How long before the end of a message of so many bytes and seconds its sender is through with
-  /// it (Software::buffered_messages).
+  /// Seconds from the moment at which the sender of a message is through with it to the message's
+  /// end (Software::buffered_messages).
   double buffered(double bytes, double seconds) const {
     // Of NCCL, which has one channel for a message.
     constexpr double buffer = 1 << 22;
@@ -109,8 +109,8 @@ class CostModel {
   double attention_bound(double bytes) const {
     return kernel_latency_ + bytes * attention_seconds_per_byte_;
   }
-  /// Of a norm that moves `all` bytes, those of `add`, a gradient that came over the residual path,
-  /// included.
+  /// Kernels of a norm's backward pass that moves `all` bytes, those of `add` included, a gradient
+  /// that came over the residual path.
   Kernels norm_backward(double all, const View& add) const;
   /// A product that moves `bytes`.
   double product(const Gemm& gemm, double bytes) const;
@@ -125,7 +125,7 @@ class CostModel {
   /// `passes` times around the ring, `bytes` over each link each time, which within a node has so
   /// much bandwidth.
   double ring(const Group& group, int passes, double bytes, double link) const;
-  /// What a group's ring or tree has, all ports of a node together, when links have so much.
+  /// Bandwidth of a group's ring or tree, all ports of a node together, whose links have `link`.
   double bandwidth(const Group& group, double link) const;
 
   /// Time of one step of a tile's inner loop, k = 1, for operands of a type.

@@ -20,7 +20,7 @@ struct Machine {
   struct Tile {
     int64_t m = 0, n = 0;
   };
-  /// What else was published of a number, of which the file can have only one.
+  /// Other published value of a number, of which the file can have only one.
   struct Other {
     double value = 0;
     std::string source;
@@ -36,9 +36,9 @@ struct Machine {
   };
 
   std::string name, description;
-  /// What of it was fitted or measured, or that nothing was: "not calibrated: …". May be empty.
+  /// Numbers that were fitted or measured, or that none was: "not calibrated: …". May be empty.
   std::string calibration;
-  /// What a driver calls this machine's GPUs, exactly: "NVIDIA H200". May be empty.
+  /// Names that a driver gives this machine's GPUs, exactly: "NVIDIA H200". May be empty.
   std::vector<std::string> device_names;
 
   // One device.
@@ -104,8 +104,8 @@ Machine parse_machine(std::string_view text, const std::string& file);
 /// or ends in .json, of this file. Throws InputError; for an unknown name with the nearest ones.
 Machine find_machine(const std::string& name_or_path);
 
-/// The same with other values of some numbers, by Machine::Parameter::key. Throws InputError for a
-/// key that the file does not have and for a value that it may not have.
+/// Finds a machine and gives some numbers other values, by Machine::Parameter::key. Throws
+/// InputError for a key that the file does not have and for a value that it may not have.
 Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values);
 
 /// A machine's file: its text, what it takes of its base in it, and what messages call it.

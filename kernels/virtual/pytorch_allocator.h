@@ -6,13 +6,12 @@
 
 namespace frugal::kernels {
 
-/// What PyTorch's caching allocator takes of a GPU for what it is asked for, on addresses without
-/// memory: sizes are rounded to 512 bytes; up to 1 MiB come out of segments of 2 MiB, up to 10 MiB
-/// out of segments of 20 MiB, and more has a segment of its own, rounded to 2 MiB. A request takes
-/// the smallest free block that holds it, the one at the lowest address, and leaves the rest free
-/// where that is 512 bytes at least, or more than 1 MiB of a large block. What is given back is
-/// joined with its free neighbours and kept. Where the device has nothing left, segments that are
-/// free as a whole go back to it, once.
+/// PyTorch's caching allocator, on addresses without memory: sizes are rounded to 512 bytes; up to
+/// 1 MiB come out of segments of 2 MiB, up to 10 MiB out of segments of 20 MiB, and more has a
+/// segment of its own, rounded to 2 MiB. A request takes the smallest free block that holds it, the
+/// one at the lowest address, and leaves the rest free where that is 512 bytes at least, or more
+/// than 1 MiB of a large block. A block that is given back is joined with its free neighbours and
+/// kept. A device that has nothing left gets segments that are free as a whole back, once.
 ///
 /// pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp of version 2.4 with its settings by default:
 /// round_size, get_allocation_size, get_free_block, should_split, alloc_found_block, free_block,

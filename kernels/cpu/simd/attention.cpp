@@ -8,7 +8,7 @@
 namespace frugal::kernels::FRUGAL_SIMD {
 namespace {
 
-/// What a row sees of a block, from the first column that is computed: whole vectors of them.
+/// Columns of a block that a row sees, from the first that is computed: whole vectors of them.
 struct Columns {
   int64_t first, computed;  ///< of the block's columns
   int64_t begin, end;       ///< of those computed, what the row sees
@@ -65,7 +65,7 @@ struct ScaledScore {
     else
       return score * scale;
   }
-  /// Its derivative by the score, from its value.
+  /// Derivative by the score, from the function's value.
   template <class V>
   V slope(V value) const {
     if constexpr (capped)

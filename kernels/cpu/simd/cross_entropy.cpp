@@ -52,7 +52,7 @@ void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
   statistics[2] = of_row.label;
 }
 
-/// Of all shards: [shards, rows, 3].
+/// Statistics of all shards: [shards, rows, 3].
 template <class A>
 RowStatistics<A> of_shards(const View& statistics, int64_t rows, int64_t row) {
   RowStatistics<A> whole;

@@ -42,7 +42,7 @@ void scale_rows(const Embedding& op) {
   });
 }
 
-/// Which rows of dy belong to the same row of the table, in their order.
+/// Rows of dy that belong to the same row of the table, in their order.
 class Occurrences {
  public:
   static constexpr int32_t none = -1;

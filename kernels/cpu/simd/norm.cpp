@@ -5,13 +5,13 @@ namespace frugal::kernels::FRUGAL_SIMD {
 
 namespace {
 
-/// Whether the operation subtracts the mean of a row.
+/// True for an operation that subtracts the mean of a row.
 template <class Op>
 constexpr bool centred = requires(const Op& op) {
   op.mean;
 };
 
-/// What normal values are multiplied by.
+/// Factor of the normalized values.
 template <class A, class Op, class T>
 Vec<A> gain(const Op& op, const T* gamma, int64_t j, int64_t count) {
   const auto stored = load<Vec<A>>(gamma + j, count);

@@ -35,7 +35,7 @@ void normals(RandomWords words, float deviation, T* to) {
   store(to + floats, made.second, floats);
 }
 
-/// In double precision with the library's functions, one by one: for tests.
+/// Normal number in double precision by the library's functions, one by one: for tests.
 double normal(const Philox::Words& words, int element) {
   const size_t pair = element < 2 ? 0 : 2;
   const double uniform = (words[pair] + 0.5) * 0x1p-32;  // never 0, never 1

@@ -41,7 +41,7 @@ struct RandomWords {
 };
 inline constexpr int64_t groups_at_once = lanes<uint64_t>;
 
-/// Of every pair of 64-bit lanes the lower, or the upper, from both by turns.
+/// Lower, or upper, 64-bit lane of every pair, from both by turns.
 template <int upper, int... i>
 inline Words pick(Words a, Words b, std::integer_sequence<int, i...>) {
   return __builtin_shufflevector(a, b, (i / 2 * 2 + upper + i % 2 * lanes<uint64_t>)...);

@@ -23,7 +23,7 @@ void directions(int64_t position, const float* frequencies, int64_t n, float* co
     store(sines + j, direction.sine, count);
   });
 }
-/// With the library's functions, for tests.
+/// Directions by the library's functions, for tests.
 void directions(int64_t position, const double* frequencies, int64_t n, double* cosines,
                 double* sines) {
   for (int64_t i = 0; i < n; ++i) {

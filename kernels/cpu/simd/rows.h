@@ -71,7 +71,7 @@ inline void map(int64_t n, T* y, bool past_cache, const F& f) {
   }
 }
 
-/// The same of two results at a time: y[j] … and z[j] … are the pair f(j, count).
+/// Maps to two results at a time: y[j] … and z[j] … are the pair f(j, count).
 template <class T, class F>
 inline void map_pairs(int64_t n, T* y, T* z, bool past_cache, const F& f) {
   constexpr int64_t width = lanes<Accumulator<T>>;
@@ -106,13 +106,13 @@ inline void parallel_vectors(int64_t n, const F& f) {
   });
 }
 
-/// Whether an output that does not replace the input is too large for the last-level cache, so that
-/// it is better written past it.
+/// True for an output that does not replace the input and is too large for the last-level cache: it
+/// is better written past it.
 inline bool past_cache(const View& output, const View& input) {
   return output.data != input.data && output.bytes() >= last_level_cache_bytes();
 }
 
-/// How far the next row is, 0 where there is none.
+/// Distance of the next row in elements, 0 where there is none.
 inline int64_t next_row(const View& x, int64_t row) { return row + 1 < x.rows() ? x.cols() : 0; }
 
 /// combine(…) of f(j, count) for all vectors of [0, n), four chains at a time to hide latencies.

@@ -36,7 +36,7 @@ using VectorN = typename VectorOf<E, n>::Type;
 template <class A>
 using Vec = VectorN<A, lanes<A>>;
 
-/// What a stored type is computed in.
+/// Type that a stored type is computed in.
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

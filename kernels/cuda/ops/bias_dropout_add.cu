@@ -32,7 +32,7 @@ struct Forward {
   bool decides;
 };
 
-/// What a pack is made from.
+/// Operands of a pack.
 template <class T>
 struct Operands {
   Packed<T> x, residual;

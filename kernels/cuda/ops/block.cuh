@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/pack.cuh"
 #include "kernels/cuda/ops/shared.cuh"
 
-/// What the threads of a block tell each other. Blocks have a whole number of warps, at most 32.
+/// Sums and maxima over the threads of a block. Blocks have a whole number of warps, at most 32.
 namespace frugal::kernels::cuda {
 
 inline constexpr int warp = 32;

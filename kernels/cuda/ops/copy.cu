@@ -27,7 +27,7 @@ class Walk {
     if (count_ == 0) extents_[count_++] = {1, 1, 1};
   }
   const Extent& operator[](size_t i) const { return extents_.at(i); }
-  /// The same in elements of 16 bits, of views of this type whose rows are contiguous.
+  /// Walk in elements of 16 bits over views of this type whose rows are contiguous.
   Walk as_halves(DType type) const {
     const int64_t factor = size_of(type) / size_of(DType::bf16);
     Walk walk = *this;
@@ -76,7 +76,7 @@ struct Strided {
         middle_size(static_cast<uint32_t>(middle.size)) {}
 };
 
-/// Where pack `index` of all is, on both sides, and how many elements it has.
+/// Place of pack `index` on both sides, and its number of elements.
 struct Place {
   int64_t x, y, count;
 
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(elementwise_threads)
       });
 }
 
-/// Whether every row begins where 16 bytes do, on both sides.
+/// True where every row begins at a multiple of 16 bytes, on both sides.
 bool walk_wide(const Walk& walk, const View& x, const View& y) {
   bool wide = all_wide(walk[0].size, x, y);
   for (size_t i = 1; i < 4; ++i)

@@ -47,8 +47,7 @@ __device__ inline void each_of_row(const L* row, int64_t cols, A otherwise, cons
   }
 }
 
-/// What a row's exponents are taken relative to: its maximum, but where all are −∞ the exponentials
-/// are 0.
+/// Maximum that a row's exponents are relative to; where all are −∞ the exponentials are 0.
 template <class A>
 __device__ inline A shift_for(A most) {
   return most == lowest<A>() ? A{0} : most;
@@ -68,9 +67,8 @@ __device__ inline A logit_of(const L* row, int64_t cols, int64_t label) {
   return label >= 0 && label < cols ? A(to_wide(row[label])) : A{0};
 }
 
-/// In one pass: what was summed so far is rescaled when a pack has a larger maximum. `held`, shared
-/// memory of whole packs where it is not null, gets a copy of this thread's. The same in every
-/// thread.
+/// Sums in one pass: a pack with a larger maximum rescales the sum so far. `held`, shared memory of
+/// whole packs where it is not null, gets a copy of this thread's. Every thread has the result.
 template <bool wide, class L, class A = Accumulator<L>>
 __device__ inline RowStatistics<A> statistics_of(const L* row, int64_t cols, int64_t label,
                                                  L* held) {

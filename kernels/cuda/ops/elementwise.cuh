@@ -10,9 +10,9 @@ __device__ inline void each_pack(int64_t size, const F& f) {
     f(i, size - i < pack ? size - i : pack);
 }
 
-/// The same in two steps: use(first, count, fetch(first, count)), where `at_once` packs of a thread
-/// are fetched before the first is used. The compiler may not do that itself: for all it knows what
-/// one pack stores is what the next one loads.
+/// Calls use(first, count, fetch(first, count)), where `at_once` packs of a thread are fetched
+/// before the first is used. The compiler may not do that itself: for all it knows one pack's store
+/// is the next one's load.
 template <int at_once, class Fetch, class Use>
 __device__ inline void each_pack(int64_t size, const Fetch& fetch, const Use& use) {
   const int64_t step = grid_threads() * pack;

@@ -30,8 +30,8 @@ inline constexpr int sort_threads = 256;
 inline constexpr int digits = sort_threads;  // values that one may have: a thread for each
 inline constexpr int sort_warps = sort_threads / warp;
 
-/// What a pass reads: in the first one ids, whose keys are id − first, or `vocabulary` where the id
-/// is of another shard; then what the pass before has written.
+/// Input of a pass: in the first one ids, whose keys are id − first, or `vocabulary` where the id
+/// is of another shard; then the output of the pass before.
 struct SortInput {
   const int32_t *ids, *keys, *positions;
   int64_t first, vocabulary;
@@ -284,7 +284,7 @@ __device__ void add_rows(const Sorted& ids, int64_t at, const Columns<T, G>& col
   }
 }
 
-/// What a position brings, on its way.
+/// Row of a position, on its way.
 template <class T, class G>
 struct Fetched {
   Packed<T> dy;
@@ -354,7 +354,8 @@ __global__ void __launch_bounds__(tile_threads)
   }
 }
 
-/// So many that every multiprocessor has work for all its warps where that is possible.
+/// Positions of a warp: so many that every multiprocessor has work for all its warps where that is
+/// possible.
 int positions_of_warp(const Launch& on, int64_t size, int64_t across) {
   return static_cast<int>(
       std::clamp<int64_t>(size * across / (int64_t{64} * on.multiprocessors), 4, most_positions));

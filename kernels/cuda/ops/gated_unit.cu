@@ -12,7 +12,7 @@ struct Halves {
   Packed<T> gate, gated;
 };
 
-/// Of a row of x [rows, 2n].
+/// Gate and other half of a row of x [rows, 2n].
 template <bool wide, class T>
 __device__ Halves<T> fetch_halves(const T* x, int64_t row, int64_t n, const Tile& tile) {
   const T* const from = x + 2 * row * n + tile.col;

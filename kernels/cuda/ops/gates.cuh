@@ -13,7 +13,7 @@ struct GeluGate {
   static __device__ A factor(A x) {
     return quotient<T>(A(1), 1 + exponential<T>(x * (x * x * A(-2 * root * cubic) + A(-2 * root))));
   }
-  /// With u' = √(2/π) (1 + 3 · 0.044715 x²) and the factor g: g + x g (1 − g) 2u'.
+  /// Derivative g + x g (1 − g) 2u' with u' = √(2/π) (1 + 3 · 0.044715 x²) and the factor g.
   template <class A>
   static __device__ A slope(A x, A g) {
     // Beyond ±100 g is 0 or 1, and x² may overflow.
@@ -28,7 +28,7 @@ struct SiluGate {
   static __device__ A factor(A x) {
     return quotient<T>(A(1), 1 + exponential<T>(-x));
   }
-  /// With the factor g: g + x g (1 − g).
+  /// Derivative g + x g (1 − g) with the factor g.
   template <class A>
   static __device__ A slope(A x, A g) {
     return g * (1 - g) * x + g;

@@ -10,7 +10,8 @@ __device__ inline int64_t position(const GlobalIndex& index, int64_t element) {
   return index.run == GlobalIndex{}.run ? index.offset + element : index.at(element);
 }
 
-/// Whether eight local elements from a multiple of eight on are such eight of the serial run, too.
+/// True where eight local elements from a multiple of eight on are eight such of the serial run,
+/// too.
 inline bool keeps_packs(const GlobalIndex& index) {
   const bool whole = index.run == GlobalIndex{}.run;  // has no end that could lie within a pack
   return index.offset % pack == 0 && (whole || index.run % pack == 0) && index.stride % pack == 0;
@@ -24,7 +25,7 @@ struct Keep {
   GlobalIndex index;
   uint32_t threshold = 0;
   A scale = 1;
-  /// Whether eight local elements from a multiple of eight on are one group of the generator.
+  /// True where eight local elements from a multiple of eight on are one group of the generator.
   bool in_groups = false;
 
   Keep() = default;

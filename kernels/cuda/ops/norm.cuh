@@ -153,13 +153,13 @@ int64_t norm_backward(NormBackward<T>& op, const Launch& on) {
   return blocks;
 }
 
-/// Whether the operation subtracts the mean of a row.
+/// True for an operation that subtracts the mean of a row.
 template <class Op>
 inline constexpr bool is_centred = requires(const Op& op) {
   op.mean;
 };
 
-/// What is added to gamma.
+/// Summand of gamma.
 template <class Op>
 float offset_of(const Op& op) {
   if constexpr (is_centred<Op>)

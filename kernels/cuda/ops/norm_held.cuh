@@ -354,8 +354,8 @@ struct HeldPacks {
   static constexpr int resident(int packs) { return packs == 1 ? 1024 : threads; }
 };
 
-/// How a block holds rows: threads of a team, teams of a block, blocks of a multiprocessor, rows
-/// that are on their way, and bytes of shared memory.
+/// Shape of a block that holds rows: threads of a team, teams of a block, blocks of a
+/// multiprocessor, rows that are on their way, and bytes of shared memory.
 struct HeldShape {
   int width = 0, teams = 1, blocks = 1, ahead = 0;
   size_t shared = 0;

@@ -32,7 +32,7 @@ __device__ void pair_of(uint32_t uniform, uint32_t angle, float deviation, float
   to[0] = made.first.x;
   to[1] = made.second.x;
 }
-/// In double precision with the library's functions: for tests.
+/// Normal numbers in double precision by the library's functions: for tests.
 __device__ void pair_of(uint32_t uniform, uint32_t angle, float deviation, double (&to)[2]) {
   const double radius = deviation * sqrt(-2 * log((uniform + 0.5) * 0x1p-32));
   sincospi(angle * 0x1p-31, &to[1], &to[0]);

@@ -75,7 +75,7 @@ struct AdamRule {
   }
 };
 
-/// The same for all threads of the block, of which one takes the root.
+/// Clipping's scale for all threads of the block, of which one takes the root.
 __device__ inline float scale_of(const Clipping& c) {
   if (c.squared_norm == nullptr) return 1;
   FRUGAL_SHARED(float, scale, [1]);

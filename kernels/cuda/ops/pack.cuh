@@ -42,7 +42,7 @@ struct alignas(16) Packed {
 
   /// `from` is aligned to 16 bytes.
   __device__ void read(const T* from) { *this = *reinterpret_cast<const Packed*>(from); }
-  /// To memory of any kind; put() writes global memory alone.
+  /// Writes memory of any kind; put() writes global memory alone.
   __device__ void write(T* to) const { *reinterpret_cast<Packed*>(to) = *this; }
   __device__ void set(const T (&x)[pack]) {
 #pragma unroll
@@ -154,11 +154,11 @@ __device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
   }
 }
 
-/// This thread's first, and all threads' number, among all of the grid.
+/// Number of this thread, and count of threads, in the whole grid.
 __device__ inline int64_t grid_thread() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t grid_threads() { return int64_t{gridDim.x} * blockDim.x; }
 
-/// Whether every row of these views can be read and written 16 bytes at a time, eight elements
+/// True where every row of these views can be read and written 16 bytes at a time, eight elements
 /// each; empty views can.
 template <class... Views>
 bool all_wide(int64_t cols, const Views&... views) {

@@ -10,8 +10,8 @@ namespace frugal::kernels::cuda {
 inline constexpr int row_threads = 512;   // of a block at most
 inline constexpr int warps_of_block = 4;  // where each has a row of its own
 
-/// How a row is held: `packs` in the registers of each thread, or for 0 none, so that it is read
-/// again wherever it is needed, and may have any length.
+/// Place of a row: `packs` in the registers of each thread, or for 0 none, so that it is read again
+/// wherever it is needed, and may have any length.
 template <int packs_, bool one_warp_, bool wide_>
 struct RowLayout {
   static constexpr int packs = packs_;
@@ -20,7 +20,7 @@ struct RowLayout {
   static_assert(wide || !held, "rows that are not wide are not meant to be fast");
   /// The extent of arrays that have an entry for each pack held.
   static constexpr int slots = held ? packs : 1;
-  /// For __launch_bounds__: 128 registers.
+  /// Bound for __launch_bounds__: 128 registers.
   static constexpr int most_threads = one_warp ? warps_of_block * warp : row_threads;
   static constexpr int least_blocks = one_warp ? 4 : 1;
 
@@ -77,7 +77,7 @@ class Row {
     }
   }
   __device__ const Packed<T>& held(int k) const { return raw_[k]; }
-  /// Between two uses of get() for all packs.
+  /// Separates two uses of get() for all packs.
   __device__ void between_uses() {
     if constexpr (L::held) {
 #pragma unroll
@@ -99,7 +99,7 @@ __device__ inline void fill_tail(A (&x)[pack], Column valid, A value) {
     if (e >= valid) x[e] = value;
 }
 
-/// As many threads as `packs` of each thread need for `all`.
+/// Threads that hold `all` at `packs` each.
 inline int team_size(int64_t all, int64_t packs) {
   return static_cast<int>((all + packs * warp - 1) / (packs * warp) * warp);
 }

@@ -6,15 +6,15 @@
 namespace frugal::kernels::cuda {
 namespace {
 
-/// What both operations know of their rows.
+/// Rows of both operations.
 template <class A>
 struct Rows {
   int64_t count, of_matrix, cols;
   A scale;
   bool causal, dropout;
   Keep<A> keep;
-  /// Whether each row's packs are consecutive groups of the generator, so that an element's place
-  /// in the serial run's tensor (a division) is asked for once in a row.
+  /// True where each row's packs are consecutive groups of the generator, so that an element's
+  /// place in the serial run's tensor (a division) is asked for once in a row.
   bool of_groups;
 
   template <class Op>
@@ -35,14 +35,15 @@ struct Rows {
   }
 };
 
-/// Which elements of a team's packs are kept, by Dropout, or by its stored mask.
+/// Elements of a team's packs that are kept, by Dropout or by its stored mask.
 template <class L, class A>
 class Kept {
   using Column = typename L::Column;
   using Bits = std::conditional_t<(L::packs > 4), uint64_t, uint32_t>;
 
  public:
-  /// Of a row that begins at element `first`. Memory has time to answer earlier reads meanwhile.
+  /// Decisions of a row that begins at element `first`. Memory has time to answer earlier reads
+  /// meanwhile.
   __device__ Kept(const Rows<A>& rows, const uint8_t* mask, bool needed, int64_t first, Column seen)
       : rows_(rows), mask_(mask), first_(first), seen_(seen), needed_(needed) {
     if (needed && mask == nullptr && rows.of_groups) group_ = group_of(rows.keep, first);
@@ -71,7 +72,7 @@ class Kept {
 
  private:
   __device__ void put(int k, uint32_t kept) { bits_ |= Bits{kept} << (8 * k); }
-  /// Where j is before `seen`.
+  /// Decisions made anew, for j before `seen`.
   __device__ uint32_t made(Column j, int count) const {
     const uint32_t kept = mask_ != nullptr ? read_mask<L::wide>(mask_ + first_ + j, count)
                           : rows_.of_groups

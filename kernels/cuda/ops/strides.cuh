@@ -3,11 +3,11 @@
 
 namespace frugal::kernels::cuda {
 
-/// Whether what lies so many elements behind a place where 16 bytes begin is one, too.
+/// True where a step of so many elements is a multiple of 16 bytes.
 inline bool step_wide(int64_t elements, DType type) { return elements * size_of(type) % 16 == 0; }
 
-/// Whether every row of a view with any strides, of which the last is 1, begins where 16 bytes do
-/// from its first one on.
+/// True where every row of a view with any strides, of which the last is 1, begins a multiple of 16
+/// bytes behind its first one.
 inline bool rows_wide(const View& view) {
   bool wide = true;
   for (int i = 0; i + 1 < view.shape.dims; ++i)

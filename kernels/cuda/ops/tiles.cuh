@@ -7,8 +7,8 @@ namespace frugal::kernels::cuda {
 
 inline constexpr int tile_threads = 256;
 
-/// How the rows, in groups of as many consecutive ones each, and the columns of a matrix are
-/// divided among blocks: by their number and that of multiprocessors only.
+/// Division of a matrix among blocks: of its rows, in groups of as many consecutive ones each, and
+/// its columns, by their number and that of multiprocessors only.
 struct Tiles {
   int64_t rows, cols;     ///< rows of a group
   int64_t chunks, chunk;  ///< tiles of a group one below the other, and their rows
@@ -32,7 +32,7 @@ struct Tiles {
   }
 };
 
-/// What of it is this block's and this thread's.
+/// Part of a matrix that is this block's and this thread's.
 struct Tile {
   int64_t piece, group;  ///< the tile's number without those beside it; the group it belongs to
   int64_t row, end;      ///< this thread's first row, and the tile's last one + 1
