@@ -1,10 +1,13 @@
 #pragma once
+#include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/operations.h"
 
 /// One row per operation (and variant of it) serves every test and benchmark of operations:
@@ -178,5 +181,31 @@ void store(DType type, const std::vector<double>& values, void* bytes);
 std::vector<double> load(DType type, const void* bytes, int64_t size);
 /// Unit roundoff: half the distance from 1 to the next number. 0 for integers.
 double unit_roundoff(DType type);
+
+/// Placement of operands for a run.
+struct Layout {
+  bool share_aliases = false;  ///< outputs in the memory of the inputs that they may share
+  int64_t shift = 0;           ///< elements by which every operand is off the 64-byte boundary
+};
+
+/// Bytes of every operand after a run.
+using Memory = std::map<std::string, std::vector<std::byte>>;
+
+struct AfterRun {
+  Memory memory;
+  std::vector<std::string> overwritten;  ///< "before x", "behind y": guards that are not intact
+};
+
+/// Puts the values into memory of the device, outputs poisoned with NaN and every operand between
+/// guard bytes, executes the case and reads all back.
+AfterRun run_guarded_case(Device& device, const Case& test_case, const Values& before,
+                          const Layout& layout = {});
+
+Values values_of(const Case& test_case, const Memory& memory);
+
+/// None where every output is as near the expected values as the case demands and everything else
+/// is unchanged; otherwise which elements differ, and the worst of them.
+std::optional<std::string> disagreement(const Case& test_case, const Expected& expected,
+                                        const Values& actual);
 
 }  // namespace frugal::kernels::table

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "kernels/cpu/device.h"
-#include "kernels/table/run_case.h"
+#include "kernels/table/operation_table.h"
 
 using namespace frugal::kernels;
 

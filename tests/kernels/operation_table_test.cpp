@@ -8,8 +8,6 @@
 #include <map>
 #include <set>
 
-#include "kernels/table/run_case.h"
-
 namespace frugal::kernels::table {
 namespace {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include "kernels/table/run_case.h"
+#include "kernels/table/operation_table.h"
 #include "tests/support/test_seed.h"
 
 namespace frugal::kernels::table {

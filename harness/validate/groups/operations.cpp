@@ -5,7 +5,7 @@
 #include <random>
 
 #include "harness/validate/group.h"
-#include "kernels/table/run_case.h"
+#include "kernels/table/operation_table.h"
 
 namespace frugal::harness {
 namespace {
