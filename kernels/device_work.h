@@ -6,10 +6,10 @@
 
 namespace frugal::kernels {
 
-/// How often a host called for a device.
+/// Calls of a host for a device.
 struct HostCalls {
-  /// Of kernels, ours and those of cuBLASLt and cuDNN, which may run several for one call. NCCL's
-  /// are not among them.
+  /// Launches of kernels, ours and those of cuBLASLt and cuDNN, which may run several for one call.
+  /// NCCL's are not among them.
   double launches = 0;
   double library_calls = 0;  ///< those of them that are a library's
   double copies = 0;  ///< between the host's memory and the device's, that the host waits for
@@ -23,9 +23,9 @@ struct HostCalls {
   }
 };
 
-/// What a device was asked to do since some moment. Numbers are whole, unless they are a mean.
+/// Work that a device was given since some moment. Numbers are whole, unless they are a mean.
 struct DeviceWork {
-  /// All of one name.
+  /// Operations of one name.
   struct Operations {
     double count = 0;
     Cost cost;  ///< the sum of theirs
@@ -42,7 +42,7 @@ struct DeviceWork {
     all.cost.flops += cost.flops;
     all.cost.bytes += cost.bytes;
   }
-  /// So many times as much; −1 is less.
+  /// Adds `times` as much; −1 takes it away.
   void add(const DeviceWork& more, double times = 1) {
     for (size_t i = 0; i < kinds; ++i) {
       operations[i].count += times * more.operations[i].count;

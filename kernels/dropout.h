@@ -6,9 +6,9 @@
 
 namespace frugal::kernels {
 
-/// Where the elements of a local, contiguous tensor stand in the serial run's tensor: local runs of
-/// `run` elements lie `stride` apart there, the first at `offset`. This is what makes randomness
-/// independent of how a tensor is sharded.
+/// Places of a local, contiguous tensor's elements in the serial run's tensor: local runs of `run`
+/// elements lie `stride` apart there, the first at `offset`. Randomness is independent of a
+/// tensor's sharding through them.
 struct GlobalIndex {
   int64_t offset = 0;
   int64_t run = std::numeric_limits<int64_t>::max();

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <numbers>
 
-/// Before functions that a CUDA compiler compiles for the GPU.
+/// Marks functions that a CUDA compiler compiles for the GPU.
 #if defined(__CUDACC__)
 #define FRUGAL_ON_GPU __device__
 #else

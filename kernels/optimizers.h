@@ -3,7 +3,7 @@
 
 #include "kernels/operations.h"
 
-/// What every element of an optimizer's step is computed with, in arithmetic of type A.
+/// Factors that every element of an optimizer's step has in common, in arithmetic of type A.
 namespace frugal::kernels {
 
 /// Factor of the gradient.

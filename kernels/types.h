@@ -5,7 +5,7 @@
 
 namespace frugal::kernels {
 
-/// What one element of a tensor is stored as.
+/// Storage of one element of a tensor.
 enum class DType : uint8_t { f32, bf16, f64, u8, i32 };
 
 constexpr int64_t size_of(DType type) {

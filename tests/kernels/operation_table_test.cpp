@@ -1,4 +1,5 @@
-// The table itself: every operation has rows, and costs are those computed by hand.
+// Rows of the table: names, gradients, and costs as computed by hand. The linker asks for those of
+// every operation.
 #include "kernels/table/operation_table.h"
 
 #include <gtest/gtest.h>
@@ -12,12 +13,6 @@ namespace frugal::kernels::table {
 namespace {
 
 constexpr Setting by_hand = {DType::bf16, 6, 4, 1};
-
-TEST(OperationTable, HasARowForEveryOperation) {
-  std::set<size_t> covered;
-  for (const Row& row : rows()) covered.insert(unbacked(row.build(by_hand)).index());
-  EXPECT_EQ(covered.size(), std::variant_size_v<Operation>);
-}
 
 std::string operation_of(const Row& row) { return row.name.substr(0, row.name.find('/')); }
 
