@@ -6,6 +6,20 @@
 
 namespace frugal::engine {
 
+std::string_view name_of(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd:
+      return "sgd";
+    case OptimizerKind::momentum:
+      return "momentum";
+    case OptimizerKind::adam:
+      return "adam";
+    case OptimizerKind::adamw:
+      return "adamw";
+  }
+  return "?";
+}
+
 double TrainConfig::learning_rate(int64_t step) const {
   const double top = optimizer.learning_rate;
   if (step < warm_up) return top * static_cast<double>(step + 1) / static_cast<double>(warm_up);

@@ -39,7 +39,7 @@ void WeightVersions::use(Rank& rank, int version) {
   if (found == blocks_.end())
     throw std::logic_error(fmt::format("version {} of the weights is not there", version));
   if (version == used_) return;
-  look_at(version);
+  bind(version);
   copy_out(rank, found->second);
 }
 
@@ -47,13 +47,13 @@ void WeightVersions::copy_all(Rank& rank) const {
   if (blocks() > 1) copy_versions(rank, parameters_);
 }
 
-void WeightVersions::look_at(int version) {
+void WeightVersions::bind(int version) {
   const Tensor& block = blocks_.at(version);
   used_ = version;
   for (Parameter* p : parameters_) p->look_at(block);
 }
 
-/// Where a program keeps versions in float32, in as much memory.
+/// In as much memory as float32 takes, where a program keeps versions so.
 Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) const {
   const bool wide = rank.config.program.keeps.float32_weight_versions;
   const DType type = wide ? accumulation_type(like.type()) : like.type();
@@ -62,7 +62,7 @@ Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) const {
   return block.with_view({block.view().data, like.type(), like.shape()});
 }
 
-WeightVersions::Step WeightVersions::advance(Rank& rank, bool previous_is_needed) {
+WeightBlocks WeightVersions::advance(Rank& rank, bool previous_is_needed) {
   const int version = newest();
   const Tensor from = blocks_.at(version);
   Tensor to = from;
@@ -80,7 +80,7 @@ WeightVersions::Step WeightVersions::advance(Rank& rank, bool previous_is_needed
   return {from, to};
 }
 
-void WeightVersions::go_on_from(Rank& rank, int version, bool previous_is_needed) {
+void WeightVersions::resume(Rank& rank, int version, bool previous_is_needed) {
   const Tensor block = blocks_.rbegin()->second;
   blocks_.clear();
   blocks_.emplace(version, block);
@@ -90,9 +90,7 @@ void WeightVersions::go_on_from(Rank& rank, int version, bool previous_is_needed
 
 Tensor WeightVersions::exchange(Tensor block) {
   Tensor before = std::exchange(blocks_.rbegin()->second, std::move(block));
-  if (used_ == newest()) {
-    look_at(newest());
-  }
+  if (used_ == newest()) bind(newest());
   return before;
 }
 

@@ -5,9 +5,6 @@
 
 #include "engine/checkpoint/host_tensor.h"
 #include "engine/comm/parallel.h"
-#include "engine/optimizer/flat_parameters.h"
-#include "engine/optimizer/gradient_reduction.h"
-#include "engine/optimizer/weight_versions.h"
 
 namespace frugal::engine {
 namespace {
@@ -56,13 +53,13 @@ PartCost PartRun::run(bool turns) {
   in_flight_.clear();
   if (config.program.software.synchronised_passes) run_ahead();
   const double given = of_host(), start = sums_begin(cost);
-  optimizer_->sum_gradients(rank_, options_);
+  optimizer_->sum_gradients(options_);
   cost.sums = end() - start;
   const double summed = of_host() - given;
   cost.step = seconds_of([&] {
-    (void)optimizer_->step_with_sums(rank_, options_, {block_, block_});
+    (void)optimizer_->step_with_sums(options_, {block_, block_});
     if (config.schedule.delay > 0) copy_versions(rank_, models_.front()->parameters());
-    optimizer_->clear_gradients(rank_);
+    optimizer_->clear_gradients();
     // A tied table's gradient that is on its way stays in memory until the next step.
     cost.fixed = rank_.ledger.current();
     cost.fixed_on_host = rank_.host.current();
@@ -217,11 +214,11 @@ void PartRun::pass_through(PartCost& cost, bool splits) {
 }
 
 void PartRun::step_in_two_halves(PartCost& cost) {
-  cost.norm = seconds_of([&] { (void)optimizer_->squared_norm_of_stage(rank_); });
-  cost.ahead = seconds_of([&] { optimizer_->write_ahead(rank_, options_, {block_, block_}); });
+  cost.norm = seconds_of([&] { (void)optimizer_->update().squared_norm_of_stage(); });
+  cost.ahead = seconds_of([&] { optimizer_->update().write_ahead(options_, {block_, block_}); });
   cost.validated_step = seconds_of([&] {
-    optimizer_->update(rank_, options_, {}, {block_, block_}, false);
-    optimizer_->clear_gradients(rank_);
+    optimizer_->update().apply(options_, {}, {block_, block_}, false);
+    optimizer_->clear_gradients();
   });
 }
 
@@ -266,11 +263,7 @@ Tensor PartRun::backward(Gpt& model, Gpt::Saved saved, Deferred* deferred, Inter
   std::optional<GatheredWeights> gathered;
   Pass pass = gathering(gathered, beside);
   pass.deferred = deferred;
-  GradientReduction reduction(
-      [this](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
-        optimizer_->add_gradients(at, unit, part, last_);
-      },
-      [this](const ParameterUnit& unit) { return optimizer_->has_gradients(unit); });
+  BackwardReduction reduction(*optimizer_, last_);
   const OnGradients add = [&](const Pass& at, const ParameterList& complete) {
     reduction.add(at, complete);
   };

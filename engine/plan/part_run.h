@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/model/gpt.h"
-#include "engine/optimizer/gathered_weights.h"
+#include "engine/optimizer/unsharded_weights.h"
 #include "engine/plan/part_cost.h"
 
 namespace frugal::engine {
@@ -52,7 +52,7 @@ class PartRun {
   PairCost make_together(size_t forward_chunk);
   template <class Make>
   void observe(PassCost& pass, const Make& make);
-  /// Steps as LateStep does.
+  /// Steps as PostValidation does.
   void step_in_two_halves(PartCost& cost);
 
   /// Bytes, without what is on its way to the host: that goes in the next pass.

@@ -277,9 +277,9 @@ void StageExecutor::step(const Action& action, size_t index) {
       run_->schedule.kind.delay > 0 || (use != last_use_.end() && use->second > index);
   optimizer_.finish(rank_);  // what it steps from
   const auto [from, to] = weights_.advance(rank_, needed);
-  result_.gradient_norms.push_back(optimizer_.step(rank_, run_->optimizer.at(batch), {from, to}));
+  result_.gradient_norms.push_back(optimizer_.step(run_->optimizer.at(batch), {from, to}));
   weights_.copy_all(rank_);
-  optimizer_.clear_gradients(rank_);
+  optimizer_.clear_gradients();
   result_.step_ends.push_back(time_of(rank_));
   note(action, begin);
 }

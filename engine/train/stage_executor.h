@@ -6,11 +6,8 @@
 
 #include "engine/data/batch.h"
 #include "engine/model/stage.h"
-#include "engine/optimizer/gathered_weights.h"
-#include "engine/optimizer/gradient_reduction.h"
-#include "engine/optimizer/optimizer.h"
 #include "engine/optimizer/post_validation.h"
-#include "engine/optimizer/weight_versions.h"
+#include "engine/optimizer/unsharded_weights.h"
 #include "engine/schedule/early_forwards.h"
 #include "engine/schedule/timeline.h"
 #include "engine/train/pass_memo.h"
@@ -40,7 +37,7 @@ class StageExecutor {
         model_(model),
         weights_(weights),
         optimizer_(optimizer),
-        late_step_(rank, optimizer) {}
+        post_validation_(rank, optimizer.update()) {}
 
   struct Result {
     std::vector<double> losses;          ///< Σ over the tokens of each batch; the last stage's
@@ -193,8 +190,6 @@ class StageExecutor {
   void weight_backward(const Making& making);
   /// Whether the pass that completes a microbatch's gradients begins their sums over replicas.
   bool begins_sums(const Flight& flight) const;
-  /// Reduction of a pass's gradients, with which its batch's step, if it has one, steps.
-  GradientReduction reduction_of(const OptimizerOptions* options, bool last);
   /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.
   void make_tensors(const Action& action, Flight& flight);
   /// What a microbatch keeps of which there are no tensors has to be given back all the same.
@@ -204,7 +199,7 @@ class StageExecutor {
   StageModel& model_;
   WeightVersions& weights_;
   Optimizer& optimizer_;
-  LateStep late_step_;
+  PostValidation post_validation_;
   EarlyForwards early_forwards_;  // of a run that validates its steps later
   /// A step that was begun.
   struct Unvalidated {

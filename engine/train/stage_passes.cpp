@@ -228,12 +228,12 @@ void StageExecutor::weight_backward(const Making& making) {
   const int chunk = making.action.chunk;
   Pass pass = pass_of(making);
   const OnGradients complete = [&](const Pass& at, const ParameterList& parameters) {
-    optimizer_.buckets().complete(at, chunk, parameters);
+    optimizer_.reduction().buckets().complete(at, chunk, parameters);
   };
   if (begins_sums(making.flight)) pass.on_gradients = &complete;
   for (const auto& compute : making.flight.deferred) compute(pass);
   making.flight.deferred.clear();
-  if (begins_sums(making.flight)) optimizer_.buckets().complete(pass, chunk);
+  if (begins_sums(making.flight)) optimizer_.reduction().buckets().complete(pass, chunk);
 }
 
 void StageExecutor::backward(const Making& making) {
@@ -244,14 +244,14 @@ void StageExecutor::backward(const Making& making) {
   if (action.kind == ActionKind::input_backward) pass.deferred = &flight.deferred;
   const OptimizerOptions* options =
       run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
-  GradientReduction reduction = reduction_of(options, flight.last);
+  BackwardReduction reduction(optimizer_, flight.last, options, weights_.block(weights_.newest()));
   const OnGradients on_gradients = [&](const Pass& at, const ParameterList& parameters) {
     if (begins_sums(making.flight))
-      optimizer_.buckets().complete(at, making.action.chunk, parameters);
+      optimizer_.reduction().buckets().complete(at, making.action.chunk, parameters);
     else if (rank_.config.reduces_in_backward())
       reduction.add(at, parameters);
     else if (options == nullptr)
-      Optimizer::drop_gradients(parameters);
+      for (Parameter* p : parameters) p->gradient.release();
     else
       optimizer_.step_in_backward(at, parameters, *options);
   };
@@ -266,20 +266,7 @@ void StageExecutor::backward(const Making& making) {
           .backward(pass, std::move(flight.gradient.tensor),
                     run_->scales.at(place_of(action).first), std::move(flight.saved));
   reduction.finish(pass);
-  if (begins_sums(flight)) optimizer_.buckets().complete(pass, action.chunk);
-}
-
-GradientReduction StageExecutor::reduction_of(const OptimizerOptions* options, bool last) {
-  return GradientReduction(
-      [this, options, last](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
-        if (!rank_.config.step_in_backward)
-          optimizer_.add_gradients(at, unit, part, last);
-        else if (options != nullptr)
-          optimizer_.step_in_backward(at, unit, part, *options, weights_.block(weights_.newest()));
-      },
-      [this](const ParameterUnit& unit) {
-        return !rank_.config.step_in_backward && optimizer_.has_gradients(unit);
-      });
+  if (begins_sums(flight)) optimizer_.reduction().buckets().complete(pass, action.chunk);
 }
 
 }  // namespace frugal::engine

@@ -9,10 +9,10 @@ void StageExecutor::begin_step(const Action& action, size_t index) {
   const int batch = action.version - 1 - run_->schedule.first_batch;
   const size_t early = early_forwards_.actions(rank_.stage(), batch);
   const OptimizerOptions& options = run_->optimizer.at(static_cast<size_t>(batch));
-  const auto [from, to] = weights_.advance(rank_, !optimizer_.has_masters(rank_.config));
-  optimizer_.sum_gradients(rank_, options);
+  const auto [from, to] = weights_.advance(rank_, !optimizer_.update().has_masters());
+  optimizer_.sum_gradients(options);
   unvalidated_ = {action, index, index + 1 + early, early_forwards_.passes(rank_.stage(), batch)};
-  if (late_step_.begin(options, {from, to}, early > 0)) {
+  if (post_validation_.begin(options, {from, to}, early > 0)) {
     result_.step_ends.push_back(now());
     note(action, begin);
     return;
@@ -36,10 +36,10 @@ bool StageExecutor::validate_step() {
   const Unvalidated here = *unvalidated_;
   unvalidated_.reset();
   const int batch = here.step.version - 1 - run_->schedule.first_batch;
-  const LateStep::Validated validated = late_step_.validate();
+  const PostValidation::Validated validated = post_validation_.validate();
   weights_.drop(here.step.version - 1);
   result_.gradient_norms.push_back(validated.norm);
-  optimizer_.clear_gradients(rank_);
+  optimizer_.clear_gradients();
   if (validated.stood) return true;
   drop_flights();
   if (validated.wrong_before)

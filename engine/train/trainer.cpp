@@ -104,7 +104,7 @@ void Trainer::make_optimizer(Rank& rank) {
   member.optimizer = std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer,
                                                  member.weights->block(member.weights->newest()));
   if (run_.overlap_grad_reduce)
-    member.optimizer->sum_behind_passes({rank, member.model->completed()});
+    member.optimizer->reduction().sum_behind_passes({rank, member.model->completed()});
 }
 
 StageExecutor Trainer::executor(Rank& rank) {
@@ -132,7 +132,7 @@ void Trainer::warm_up(const Batch& batch) {
   const Schedule schedule = schedule_of(run_, kind, all, steps_, computes_gradients);
   cluster_.run([&](Rank& rank) {
     executor(rank).run({.schedule = schedule, .batches = {all}, .scales = {1}});
-    of(rank).optimizer->clear_gradients(rank);
+    of(rank).optimizer->clear_gradients();
     rank.device.synchronize();
   });
 }

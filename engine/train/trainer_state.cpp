@@ -37,8 +37,8 @@ std::vector<StateTensor> Trainer::state_of(Rank& rank) {
     const View block = weights.block(version).view();
     for (Parameter* p : member.model->parameters()) {
       const bool divided = run_.shards(Shard::weights);
-      const Optimizer::Slice own =
-          divided ? Optimizer::slice_of(rank, *p) : Optimizer::Slice{p, 0, p->view().size()};
+      const ParameterSlice own =
+          divided ? own_slice(rank, *p) : ParameterSlice{p, 0, p->view().size()};
       const int64_t at = p->offset + own.begin;
       const int64_t before =
           divided ? p->unit->part(rank.groups.shards.rank()).begin - p->unit->part_offset() : 0;
@@ -48,7 +48,7 @@ std::vector<StateTensor> Trainer::state_of(Rank& rank) {
   add_weights("weight", newest);
   if (run_.schedule.delay > 0 && weights.alive(newest - 1))
     add_weights("previous_weight", newest - 1);
-  for (const Optimizer::Kept& kept : member.optimizer->kept()) {
+  for (const Update::SliceState& kept : member.optimizer->update().state()) {
     add("master", *kept.slice.parameter, kept.slice.begin, kept.master);
     add("moment", *kept.slice.parameter, kept.slice.begin, kept.moment);
     add("second_moment", *kept.slice.parameter, kept.slice.begin, kept.second_moment);
@@ -86,8 +86,8 @@ void Trainer::load_state(const StoredState& state, int64_t step) {
   cluster_.run([&](Rank& rank) {
     Member& member = of(rank);
     const bool two = run_.schedule.delay > 0 && step > 0;
-    member.weights->go_on_from(rank, static_cast<int>(step), two);
-    member.optimizer->go_on_from(step);
+    member.weights->resume(rank, static_cast<int>(step), two);
+    member.optimizer->update().resume(step);
     for (const StateTensor& tensor : state_of(rank)) {
       const std::lock_guard lock(guard);
       state.read(tensor, rank.device);

@@ -94,26 +94,26 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     const ExactWeights exact(rank, *of(rank).weights, *of(rank).optimizer);
     StageExecutor stage = executor(rank);
     stage.keep_gradients = true;
-    of(rank).optimizer->clear_gradients(rank);
+    of(rank).optimizer->clear_gradients();
     const StageExecutor::Result done =
         stage.run({.schedule = schedule,
                    .batches = {batch},
                    .scales = {scale},
                    .on_logits = collect_logits(rank, logits, guard)});
     const ParameterList parameters = of(rank).model->parameters();
-    Optimizer::complete_gradients(rank, parameters);
+    complete_gradients(rank, parameters);
     if (rank.replica() == 0)
       losses[static_cast<size_t>(rank.index)] =
           share_of(rank, done.losses.front() / counted(batch));
     for (Parameter* p : parameters) {
-      const GatheredWeight whole(rank, *of(rank).weights, *p);
+      const UnshardedWeight whole(rank, *of(rank).weights, *p);
       if (p->is_copy || rank.replica() > 0) continue;
       const GlobalIndex index = p->global_index(rank);
       const std::lock_guard lock(guard);
       gather_into(tensors.at("weight/" + p->name), rank.device, p->view(), index);
       gather_into(tensors.at("gradient/" + p->name), rank.device, p->grad(), index);
     }
-    of(rank).optimizer->clear_gradients(rank);
+    of(rank).optimizer->clear_gradients();
   });
   for (auto& [name, tensor] : tensors)
     if (tensor.type == DType::f32) complete(cluster_, tensor);
@@ -130,7 +130,7 @@ void Trainer::each_weight(const WeightSink& take) {
       const ExactWeights exact(rank, *of(rank).weights, *of(rank).optimizer);
       for (Parameter* p : of(rank).model->parameters()) {
         if (p->is_copy || p->name != weight.name) continue;
-        const GatheredWeight whole(rank, *of(rank).weights, *p);
+        const UnshardedWeight whole(rank, *of(rank).weights, *p);
         if (rank.replica() > 0) continue;
         const std::lock_guard lock(guard);
         gather_into(serial, rank.device, p->view(), p->global_index(rank));

@@ -107,7 +107,7 @@ TEST(OverwrittenGradients, HaveNothingOfWhatTheirMemoryHeld) {
       StageModel model(rank);
       const ParameterList parameters = model.parameters();
       Optimizer optimizer(rank, parameters, unclipped());
-      optimizer.clear_gradients(rank);
+      optimizer.clear_gradients();
       for (const Parameter* p : parameters) {
         EXPECT_EQ(p->fresh, p->view().shape.dims > 1) << p->name;
         constexpr int not_a_number = 0xff;
@@ -142,9 +142,9 @@ TEST(OverwrittenGradients, ThatNothingWasAddedToAreCleared) {
     StageModel model(rank);
     Optimizer optimizer(rank, model.parameters(), unclipped());
     for (const Parameter* p : model.parameters()) rank.run(Fill{p->grad(), 3});
-    optimizer.clear_gradients(rank);
-    optimizer.complete_gradients(rank);
-    EXPECT_EQ(optimizer.norm_of(rank, optimizer.squared_norm(rank)), 0);
+    optimizer.clear_gradients();
+    optimizer.reduction().complete();
+    EXPECT_EQ(optimizer.update().norm_of(optimizer.update().squared_norm()), 0);
   });
 }
 

@@ -1,11 +1,10 @@
 // Stages that tell each other their norms without meeting (NormRelay).
-#include "engine/optimizer/norm_relay.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <future>
 
+#include "engine/optimizer/post_validation.h"
 #include "tests/nccl/divisions.h"
 #include "tests/nccl/setting.h"
 

@@ -1,7 +1,7 @@
 // An optimizer whose state is in the host's memory trains the same weights, bit by bit.
 #include <gtest/gtest.h>
 
-#include "engine/optimizer/optimizer_state.h"
+#include "engine/optimizer/update.h"
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 

@@ -129,7 +129,7 @@ TEST_P(Optimizers, StepFromBlockToBlockByTheirFormulas) {
     for (int step = 1; step <= 4; ++step, std::swap(blocks[0], blocks[1])) {
       draw_gradients(rank, parameters, step);
       const Numbers before = read(rank, blocks[0]);
-      optimizer.update(rank, options, squares, {blocks[0], blocks[1]});
+      optimizer.update().apply(options, squares, {blocks[0], blocks[1]});
       const std::lock_guard lock(guard);
       EXPECT_EQ(read(rank, blocks[0]), before) << "the older version changed";
       for (size_t i = 0; i < parameters.size(); ++i) {
@@ -160,7 +160,7 @@ TEST_P(Optimizers, MakeTheSameWeightsElsewhereAsInPlace) {
         Tensor to = elsewhere ? rank.allocate(from.shape(), Kind::parameter) : from;
         for (int step = 1; step <= 3; ++step, std::swap(from, to)) {
           draw_gradients(rank, parameters, step);
-          optimizer.step(rank, options_of(GetParam()),
+          optimizer.step(options_of(GetParam()),
                          elsewhere ? WeightBlocks{from, to} : WeightBlocks{});
         }
         for (const Parameter* p : parameters)
@@ -197,13 +197,13 @@ TEST_P(Optimizers, LeaveWeightsAsTheyAreWhereTheNormIsNotFinite) {
       const Tensor other = rank.allocate(part.weights.shape(), Kind::parameter);
       rank.run(Fill{other, 5});
       draw_gradients(rank, parameters, 1);
-      optimizer.step(rank, options_of(GetParam()));
+      optimizer.step(options_of(GetParam()));
       const Numbers before = read(rank, part.weights), elsewhere = read(rank, other);
       for (const float wrong : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
         draw_gradients(rank, parameters, 2);
         rank.run(Fill{parameters.back()->grad(), wrong});
         for (const WeightBlocks& blocks : {WeightBlocks{}, WeightBlocks{part.weights, other}})
-          EXPECT_THROW(optimizer.step(rank, options_of(GetParam()), blocks), WrongNumbers);
+          EXPECT_THROW(optimizer.step(options_of(GetParam()), blocks), WrongNumbers);
         EXPECT_EQ(read(rank, part.weights), before) << name_of(type);
         EXPECT_EQ(read(rank, other), elsewhere) << name_of(type);
       }
@@ -218,11 +218,11 @@ TEST_P(Optimizers, StepAsTheyWereMade) {
     Optimizer optimizer(rank, part.model->parameters(), options_of(GetParam()));
     for (const OptimizerKind other : kinds) {
       if (other == GetParam()) continue;
-      EXPECT_THROW(optimizer.step(rank, options_of(other)), std::logic_error);
+      EXPECT_THROW(optimizer.step(options_of(other)), std::logic_error);
     }
     OptimizerOptions predicting = options_of(GetParam());
     predicting.prediction = 1;
-    EXPECT_THROW(optimizer.step(rank, predicting), std::logic_error);
+    EXPECT_THROW(optimizer.step(predicting), std::logic_error);
   });
 }
 

@@ -1,7 +1,6 @@
-#include "engine/optimizer/norm_relay.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/optimizer/post_validation.h"
 #include "tests/engine/support.h"
 
 namespace frugal::engine {

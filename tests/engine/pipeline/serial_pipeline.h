@@ -28,7 +28,7 @@ class SerialPipeline {
       options.prediction = 0;
       optimizers_.push_back(
           std::make_unique<Optimizer>(rank_, parts_.back()->parameters(), options));
-      optimizers_.back()->clear_gradients(rank_);
+      optimizers_.back()->clear_gradients();
     }
   }
 
@@ -44,8 +44,8 @@ class SerialPipeline {
     options.prediction = 0;  // read_by_passes() does it
     for (size_t s = 0; s < parts_.size(); ++s) {
       write(s, history_[s].back());
-      optimizers_[s]->update(rank_, options, {}, {});
-      optimizers_[s]->clear_gradients(rank_);
+      optimizers_[s]->update().apply(options, {}, {});
+      optimizers_[s]->clear_gradients();
       history_[s].push_back(weights_of(static_cast<int>(s)));
     }
     return loss;

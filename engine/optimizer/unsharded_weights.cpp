@@ -1,4 +1,4 @@
-#include "engine/optimizer/gathered_weights.h"
+#include "engine/optimizer/unsharded_weights.h"
 
 namespace frugal::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/optimizer/gradient_buckets.h"
+#include "engine/optimizer/reduction.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -33,13 +33,20 @@ ParameterList in_order(const Rank& rank, const std::vector<std::vector<Parameter
   return all;
 }
 
+/// True if replicas sum in the weights' type, which is narrower than the gradients'.
+bool sums_narrowed(const RunConfig& c) { return c.narrow_reduction && c.state_type() != c.type; }
+
+void wait_for(std::vector<Pending>& sums) {
+  for (Pending& sum : sums) sum.wait();
+  sums.clear();
+}
+
 }  // namespace
 
 GradientBuckets::GradientBuckets(const Rank& rank,
                                  const std::vector<std::vector<ParameterList>>& completed)
     : group_(&first_group(rank)) {
-  const RunConfig& c = rank.config;
-  narrow_ = c.narrow_reduction && c.state_type() != c.type && group_ != &rank.groups.context;
+  narrow_ = sums_narrowed(rank.config) && group_ != &rank.groups.context;
   for (Parameter* p : in_order(rank, completed)) {
     const size_t bucket = bucket_for(rank, *p);
     buckets_[bucket].parameters.push_back(p);
@@ -54,7 +61,7 @@ GradientBuckets::GradientBuckets(const Rank& rank,
   for (auto& [p, part] : parts_) part.missing = part.chunks;
 }
 
-/// Index of one that takes it in, or of a new one.
+/// Index of the bucket that takes the parameter, which may be new.
 size_t GradientBuckets::bucket_for(const Rank& rank, const Parameter& p) {
   const auto takes = [&](const Bucket& bucket) {
     if (p.unit || rank.config.gradients_come_and_go()) return p.unit && bucket.unit == p.unit;
@@ -128,6 +135,120 @@ bool GradientBuckets::finish(Rank& rank, const Communicator& group) {
   for (auto& [p, part] : parts_) part.missing = part.chunks;
   begun_ = false;
   return true;
+}
+
+void Reduction::add(const RankAt& at, const ParameterUnit& unit, const Tensor& gradients,
+                    bool last) {
+  const View sum = parameters_.add_gradients(at, unit, gradients);
+  Communicator& copies = at.rank.groups.copies;
+  if (last && copies.size() > 1) sums_.push_back(copies.all_reduce(sum));
+}
+
+void Reduction::await() { wait_for(sums_); }
+
+void Reduction::flatten() const {
+  if (!rank_.config.program.keeps.flattened_gradients || buckets_.begun()) return;
+  int64_t elements = 0;
+  for (const ParameterGroup& group : parameters_.groups()) elements += group.elements;
+  const Tensor flat = rank_.allocate({elements}, Kind::communication);
+  int64_t first = 0;
+  for (const ParameterGroup& group : parameters_.groups()) {
+    rank_.run(
+        Convert{parameters_.gradient_of(group), flat.view().sliced(0, first, group.elements)});
+    first += group.elements;
+  }
+}
+
+void Reduction::sum_over_replicas() {
+  const RunConfig& c = rank_.config;
+  flatten();
+  if (c.reduces_in_backward()) return;
+  if (!parameters_.units().empty())
+    reduce_to_parts();
+  else if (c.data_parallel > 1 && sums_narrowed(c))
+    sum_narrowed(rank_.groups.data);
+  else
+    sum_over(rank_.groups.data);
+}
+
+void Reduction::sum_over(Communicator& group) {
+  if (group.size() == 1 || buckets_.finish(rank_, group)) return;
+  std::vector<Pending> sums;
+  for (const ParameterGroup& of : parameters_.groups())
+    sums.push_back(group.all_reduce(parameters_.gradient_of(of)));
+  wait_for(sums);
+}
+
+void Reduction::sum_narrowed(Communicator& replicas) {
+  if (buckets_.finish(rank_, replicas)) return;
+  for (const ParameterGroup& group : parameters_.groups()) {
+    const View gradient = parameters_.gradient_of(group);
+    const Tensor narrow = rank_.allocate({group.elements}, Kind::communication);
+    rank_.run(Convert{gradient, narrow});
+    replicas.all_reduce(narrow).wait();
+    rank_.run(Convert{narrow, gradient});
+  }
+}
+
+void Reduction::reduce_to_parts() {
+  Communicator& shards = rank_.groups.shards;
+  if (buckets_.finish(rank_, shards)) return;
+  std::vector<Pending> sums;
+  for (const FlatParameters::Unit& of : parameters_.units()) {
+    const View all = FlatParameters::whole_gradient(of);
+    const View part = part_of(all, shards.rank(), of.unit->parts);
+    if (!sums_narrowed(rank_.config)) {
+      sums.push_back(shards.reduce_scatter(all, part));
+      continue;
+    }
+    const Tensor rounded = rank_.allocate(all.shape, Kind::communication);
+    rank_.run(Convert{all, rounded});
+    const View own = part_of(rounded, shards.rank(), of.unit->parts);
+    shards.reduce_scatter(rounded, own).wait();
+    rank_.run(Convert{own, part});
+  }
+  wait_for(sums);
+}
+
+void Reduction::sum_partial() {
+  if (rank_.config.reduces_in_backward())
+    await();
+  else
+    sum_over(parameters_.units().empty() ? rank_.groups.context : rank_.groups.copies);
+  std::vector<Pending> sums;
+  for (const ParameterGroup& group : parameters_.groups())
+    begin_partial(group, parameters_.gradient_of(group), sums);
+  wait_for(sums);
+}
+
+void Reduction::sum_partial(const ParameterGroup& group, const View& gradients) {
+  std::vector<Pending> sums;
+  begin_partial(group, gradients, sums);
+  wait_for(sums);
+}
+
+void Reduction::begin_partial(const ParameterGroup& group, const View& gradients,
+                              std::vector<Pending>& sums) const {
+  if (rank_.tensor_group.size() == 1) return;
+  for (const ParameterSlice& slice : group.slices)
+    if (slice.parameter->gradient_is_partial)
+      sums.push_back(rank_.tensor_group.all_reduce(group.of_slice(gradients, slice)));
+}
+
+void Reduction::complete() {
+  parameters_.zero_unwritten();
+  sum_partial();
+  for (const ParameterGroup& group : parameters_.groups())
+    if (group.tied) rank_.groups.ends.all_reduce(parameters_.gradient_of(group)).wait();
+}
+
+void complete_gradients(Rank& rank, const ParameterList& parameters) {
+  for (const Parameter* p : parameters) {
+    const View& gradient = p->grad(rank);
+    sum_over(rank.groups.context, gradient);
+    if (p->gradient_is_partial) sum_over(rank.tensor_group, gradient);
+    if (p->tied) sum_over(rank.groups.ends, gradient);
+  }
 }
 
 }  // namespace frugal::engine
