@@ -1,30 +1,31 @@
 #pragma once
 #include <functional>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "engine/model/parameter.h"
 #include "engine/schedule/schedule.h"
-#include "engine/train/rank_replay.h"
+#include "kernels/virtual/replay.h"
 
 namespace frugal::engine {
 
-/// What one rank's passes do to a virtual device is the same for every microbatch but for the
-/// moment. So the first pass of a kind is made by the model's code, and noted; those after it do
-/// what was noted, without the code (RankReplay).
+/// A memo of passes on a virtual device: what a rank's passes do to it is the same for every
+/// microbatch but for the moment. The first pass of a kind is made by the model's code, and what it
+/// issues is noted; later ones repeat that without the code. All is the same to the bit: the device
+/// computes its clocks anew from what was issued, FLOPs are added one by one, and bytes are
+/// integers.
 ///
 /// A forward pass that was repeated leaves what it keeps for its backward pass in the ledger, but
-/// there is no tensor of it. So the backward pass is to be repeated too, or the tensors be made
+/// there is no tensor of it. So its backward pass is repeated too, or the tensors are made
 /// (Uncounted).
 class PassMemo {
  public:
-  /// Whatever distinguishes passes of one rank in one run.
+  /// What distinguishes passes of one rank in one run.
   struct PassKey {
     ActionKind kind;
     int chunk;
     Recompute recompute;
-    bool turns;               ///< StageExecutor::Flight
+    bool turns;               ///< Flight::turns
     std::vector<bool> fresh;  ///< Parameter::fresh of the chunk's, before the pass
     auto operator<=>(const PassKey&) const = default;
   };
@@ -40,8 +41,8 @@ class PassMemo {
   /// A pass, or two together, without their microbatches.
   class Noted {
    public:
-    /// Whether it can be repeated now: not where it cannot be known what it does, nor where it
-    /// would run out of memory, which the code reports.
+    /// False if it cannot be known what the pass does, or if it would run out of memory, which the
+    /// code reports.
     bool repeatable() const;
     /// Consumes what the passes work on, and leaves what they make; either may be empty. Gradients
     /// of these parameters are as fresh as the passes have left them.
@@ -49,22 +50,25 @@ class PassMemo {
 
    private:
     friend class PassMemo;
-    Noted(Rank& rank, RankReplay::Stretch stretch) : rank_(&rank), stretch_(std::move(stretch)) {}
-
-    Rank* rank_;
-    RankReplay::Stretch stretch_;
-    bool complete_ = false;
     struct Output {
       Ledger::Entry entry;
       View view;
     };
+
+    explicit Noted(Rank& rank) : rank_(&rank) {}
+
+    Rank* rank_;
+    Replay::Stretch device_;
+    Ledger::Sums memory_;
+    FlopCounter flops_;
+    bool complete_ = false;
     std::vector<Output> outputs_;  // of each pass; empty where it makes none
     std::vector<bool> fresh_;
   };
 
   explicit PassMemo(Rank& rank) : rank_(rank) {}
 
-  /// Whether passes of this rank may be noted where nobody looks at what happens within them: on a
+  /// True if passes of this rank may be noted where nobody looks at what happens within them: on a
   /// virtual device, where nothing goes on from one pass to another.
   static bool possible(const Rank& rank);
   /// Null: has not been made.
@@ -74,12 +78,30 @@ class PassMemo {
             const ParameterList& parameters);
 
  private:
+  class Noting;
+
   Rank& rank_;
   std::map<Key, Noted> passes_;
 };
 
 /// Parameter::fresh of each.
 std::vector<bool> fresh_of(const ParameterList& parameters);
-void make_fresh(const ParameterList& parameters, const std::vector<bool>& fresh);
+void restore_fresh(const ParameterList& parameters, const std::vector<bool>& fresh);
+
+/// Discards what a rank counts while this lives, on a device that can repeat: clocks, work, bytes
+/// and FLOPs are then what they were before. What it allocates and keeps was counted before.
+class Uncounted {
+ public:
+  explicit Uncounted(Rank& rank);
+  ~Uncounted();
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+
+ private:
+  Rank& rank_;
+  const Replay::History device_;
+  const Ledger::Sums ledger_;
+  const FlopCounter flops_;
+};
 
 }  // namespace frugal::engine

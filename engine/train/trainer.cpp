@@ -6,14 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <numeric>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/checkpoint/gather.h"
 #include "engine/data/single_batch.h"
-#include "engine/optimizer/flat_parameters.h"
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
@@ -25,26 +22,6 @@ StepResult with_rank(const StepResult& own, const StepResult& all) {
           .gradient_norm = own.gradient_norm,
           .seconds = std::max(all.seconds, own.seconds),
           .flops = all.flops + own.flops};
-}
-
-/// Uses every group once, in the same order on all ranks: NCCL makes its communicators then, and
-/// groups whose were made in different orders would wait for each other.
-void connect(Rank& rank) {
-  const RankGroups& g = rank.groups;
-  for (Communicator* group : {&g.tensor, &g.context, &g.heads, &g.ring, &g.stages, &g.activations,
-                              &g.gradients, &g.data, &g.shards, &g.copies, &g.ends})
-    if (group->size() > 1) group->barrier();
-}
-
-/// Lets stages that step without meeting exchange what they will tell each other: the first message
-/// between two that are no neighbours connects them, for which both hosts wait.
-void connect_relay(Rank& rank) {
-  if (!rank.config.validates_later() || !rank.device.backed()) return;
-  const Tensor nothing = rank.allocate(DType::f64, {1});
-  rank.run(Fill{nothing, 0});
-  NormRelay relay(rank);
-  relay.begin(nothing);
-  (void)relay.all();
 }
 
 /// Makes the ranks of a pipeline meet, and tells when they did.
@@ -71,6 +48,17 @@ void check_passes(const RunConfig& run, const Schedule& plan) {
         "back the same weights; choose --overlap-passes off, or shard gradients");
 }
 
+/// Bytes of a microbatch's token ids, where the stage begins with them, and of its labels.
+double input_bytes(const RunConfig& config, StageModel& model) {
+  int64_t tensors = 0;
+  for (int chunk = 0; chunk < config.chunks; ++chunk) {
+    const ModelPart& part = model.part(chunk).part();
+    tensors += int64_t{part.first} + int64_t{part.last};
+  }
+  return static_cast<double>(tensors * config.group_sequence() * config.micro_batch *
+                             size_of(DType::i32));
+}
+
 void count_from(double start, std::vector<Span>& spans) {
   for (Span& span : spans) {
     span.begin -= start;
@@ -81,36 +69,7 @@ void count_from(double start, std::vector<Span>& spans) {
 }  // namespace
 
 Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& train)
-    : cluster_(cluster),
-      run_(run),
-      train_(train),
-      members_(static_cast<size_t>(cluster.local_ranks())) {
-  cluster_.run([this](Rank& rank) {
-    connect(rank);
-    connect_relay(rank);
-    Member& member = of(rank);
-    auto [model, block] = in_one_block(rank, [&] { return std::make_unique<StageModel>(rank); });
-    member.model = std::move(model);
-    // Passes gather those that they need of weights that replicas divide.
-    member.weights = std::make_unique<WeightVersions>(
-        run_.shards(Shard::weights) ? ParameterList() : member.model->parameters(), block);
-    make_optimizer(rank);
-  });
-}
-
-void Trainer::make_optimizer(Rank& rank) {
-  Member& member = of(rank);
-  member.optimizer.reset();  // so that two states never are in memory
-  member.optimizer = std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer,
-                                                 member.weights->block(member.weights->newest()));
-  if (run_.overlap_grad_reduce)
-    member.optimizer->reduction().sum_behind_passes({rank, member.model->completed()});
-}
-
-StageExecutor Trainer::executor(Rank& rank) {
-  Member& member = of(rank);
-  return {rank, *member.model, *member.weights, *member.optimizer};
-}
+    : DistributedModel(cluster, run, train.optimizer), train_(train) {}
 
 Schedule Trainer::schedule(int batches) const {
   Schedule schedule =
@@ -131,7 +90,7 @@ void Trainer::warm_up(const Batch& batch) {
   const Batch all = filled(run_, batch);
   const Schedule schedule = schedule_of(run_, kind, all, steps_, computes_gradients);
   cluster_.run([&](Rank& rank) {
-    executor(rank).run({.schedule = schedule, .batches = {all}, .scales = {1}});
+    execute(rank, {.schedule = schedule, .batches = {all}, .scales = {1}});
     of(rank).optimizer->clear_gradients();
     rank.device.synchronize();
   });
@@ -140,7 +99,7 @@ void Trainer::warm_up(const Batch& batch) {
 std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& plan) {
   const Schedule schedule = run_.overlaps_passes() ? plan : one_by_one(plan);
   check_passes(run_, schedule);
-  ScheduleRun what{.schedule = schedule, .batches = batches};
+  ScheduleRun what{.schedule = schedule, .batches = batches, .keep_timeline = keep_timeline_};
   for (size_t i = 0; i < batches.size(); ++i) {
     what.scales.push_back(static_cast<float>(1 / counted(batches[i])));
     what.optimizer.push_back(train_.optimizer);
@@ -161,9 +120,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     const double flops = rank.flops.total(), waited = rank.activity.waited();
     const WorkSoFar before{rank.device.work(), rank.ledger.kept()};
     const double start = meet_stages(rank);
-    StageExecutor stage = executor(rank);
-    stage.keep_timeline = keep_timeline_;
-    StageExecutor::Result done = stage.run(what);
+    StageResult done = execute(rank, what);
     rank.device.synchronize();
     const double share =
         run_.ranks() / static_cast<double>(cluster_.ranks()) / static_cast<double>(steps);
@@ -194,6 +151,23 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
   return results;
 }
 
+StepWork Trainer::work() const { return most_work(of_all_ranks(cluster_, std::vector{work_})); }
+
+void Trainer::note_work(const Rank& rank, const WorkSoFar& before, size_t batches) {
+  StageModel& model = *of(rank).model;
+  const double share = 1 / static_cast<double>(batches);
+  StepWork work{
+      .stage = rank.stage(),
+      .done = {},
+      .least = least_bytes(rank, model.parameters(),
+                           {.microbatches = static_cast<double>(run_.microbatches),
+                            .kept = share * static_cast<double>(rank.ledger.kept() - before.kept),
+                            .inputs = input_bytes(run_, model)})};
+  work.done.add(rank.device.work(), share);
+  work.done.add(before.done, -share);
+  work_ = most_work({work_, work});
+}
+
 void Trainer::note_times(const std::vector<RankStep>& of_ranks, size_t steps) {
   rank_times_.clear();
   if (!cluster_.notes_waiting()) return;
@@ -209,12 +183,6 @@ void Trainer::check_losses(const Rank& rank, const std::vector<double>& losses) 
     if (!std::isfinite(losses[i]))
       throw WrongNumbers(fmt::format("the loss is {} in step {}; lower the learning rate",
                                      losses[i], steps_ + static_cast<int>(i) + 1));
-}
-
-std::vector<size_t> Trainer::weight_blocks() const {
-  std::vector<size_t> blocks;
-  for (const Member& member : members_) blocks.push_back(member.weights->blocks());
-  return blocks;
 }
 
 }  // namespace frugal::engine
