@@ -6,12 +6,12 @@
 namespace frugal::engine {
 namespace {
 
-/// A NaN that nothing computes.
+/// Bits of a NaN that nothing computes.
 constexpr uint64_t unwritten_bits = 0x7ff8'66'72'75'67'61'6cULL;
 
 bool is_unwritten(double value) { return std::bit_cast<uint64_t>(value) == unwritten_bits; }
 
-/// Its bytes; none where no rank here has written to it.
+/// Bytes of the values; none where no rank here has written to the tensor.
 std::string bytes_of(const HostTensor& tensor) {
   if (std::all_of(tensor.values.begin(), tensor.values.end(), is_unwritten)) return "";
   return {reinterpret_cast<const char*>(tensor.values.data()),

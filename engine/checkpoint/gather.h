@@ -9,7 +9,7 @@
 
 namespace frugal::engine {
 
-/// What all ranks have, in their order, of what those that are here have. Every process of the
+/// Values of all ranks, in their order, from those of the ranks that are here. Every process of the
 /// cluster calls it.
 template <class T>
 std::vector<T> of_all_ranks(Cluster& cluster, const std::vector<T>& here) {
@@ -25,11 +25,10 @@ std::vector<T> of_all_ranks(Cluster& cluster, const std::vector<T>& here) {
   return all;
 }
 
-/// A tensor that ranks write their parts of, those of other processes their own. Nothing is in it
-/// yet.
+/// A tensor of nothing yet, to which the ranks of each process write their parts.
 HostTensor unwritten_host_tensor(const Shape& shape);
-/// What all ranks have written, on the first process; what none has is zero. On the others it is
-/// not whole.
+/// Collects the parts of all ranks on the first process; elements that none has written become
+/// zero. On the other processes the tensor is not whole.
 void complete(Cluster& cluster, HostTensor& tensor);
 
 }  // namespace frugal::engine

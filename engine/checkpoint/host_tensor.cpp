@@ -3,8 +3,6 @@
 #include <functional>
 #include <numeric>
 
-#include "engine/comm/parallel.h"
-
 namespace frugal::engine {
 namespace {
 
@@ -60,16 +58,6 @@ void for_type(DType type, const Action& action) {
 
 int64_t HostTensor::size() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
-Tensor local_integers(const RankAt& at, const std::vector<int32_t>& values) {
-  const Rank& rank = at.rank;
-  const RunConfig& c = rank.config;
-  Tensor tensor = at.allocate(DType::i32, {c.group_sequence(), c.micro_batch});
-  if (!rank.device.backed()) return tensor;
-  for (const Positions::Piece& piece : parallel::group_positions(rank))
-    rank.device.copy_from_host(piece.of(tensor), values.data() + piece.first * c.micro_batch);
-  return tensor;
 }
 
 HostTensor serial_host_tensor(const Shape& shape) {

@@ -17,10 +17,6 @@ struct HostTensor {
 };
 using HostTensors = std::map<std::string, HostTensor>;
 
-/// The rank's part of a microbatch's tokens or labels, [s/c, b] of [s, b]. Where the device has no
-/// values, `values` may be empty.
-Tensor local_integers(const RankAt& at, const std::vector<int32_t>& values);
-
 /// A zero tensor of the serial shape.
 HostTensor serial_host_tensor(const Shape& shape);
 /// Copies a rank's part from the device to its places in the serial tensor.

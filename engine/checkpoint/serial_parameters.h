@@ -13,11 +13,11 @@ struct SerialParameter {
   std::vector<int64_t> shape;  ///< Parameter::serial_shape
 };
 
-/// All parameters of a model, in the order in which data goes through them; a token table that is
-/// the output layer too stands once.
+/// Lists all parameters of a model, in the order in which data goes through them; a token table
+/// that is the output layer too stands once.
 std::vector<SerialParameter> serial_parameters(const ModelConfig& model);
 
-/// How many numbers a model has learned.
+/// Number of elements of all parameters of a model.
 int64_t parameter_count(const ModelConfig& model);
 
 }  // namespace frugal::engine

@@ -35,17 +35,17 @@ std::vector<int64_t> extents(const Shape& shape) {
   return {shape.extent.begin(), shape.extent.begin() + shape.dims};
 }
 
-/// What a tensor's part is of, in the file's metadata: offset, run, stride, and the serial shape.
+/// Place of a tensor's part for the file's metadata: offset, run, stride, and the serial shape.
 std::string place_text(const StateTensor& tensor) {
   return fmt::format("{} {} {} {}", tensor.index.offset,
                      std::min(tensor.index.run, tensor.serial.size()), tensor.index.stride,
                      fmt::join(extents(tensor.serial), " "));
 }
 
-/// The key of the metadata that says with which element a part begins, where that is not the first.
+/// Key of the metadata for the first element of a part, if that is not 0.
 std::string first_key(const std::string& name) { return name + " first"; }
 
-/// None where it is no whole number from 0.
+/// First element of a part; none if it is no whole number from 0.
 std::optional<int64_t> first_from(const safetensors::Metadata& metadata, const std::string& name) {
   const auto found = metadata.find(first_key(name));
   if (found == metadata.end()) return 0;
@@ -55,7 +55,7 @@ std::optional<int64_t> first_from(const safetensors::Metadata& metadata, const s
   return error == std::errc() && rest == end && first >= 0 ? std::optional(first) : std::nullopt;
 }
 
-/// Where the elements of a part stand, up to that one; none where the text does not say so.
+/// Places of the elements of a part, up to that one; none if the text does not say them.
 std::optional<GlobalIndex> place_from(const std::string& text, int64_t elements) {
   std::istringstream words(text);
   GlobalIndex index;
@@ -91,10 +91,11 @@ void write_state(const std::string& path, Device& device, const std::vector<Stat
     HostTensor values = serial_host_tensor(tensor.local.shape);
     gather_into(values, device, tensor.local, {});
     if (!std::ranges::all_of(values.values, [](double value) { return std::isfinite(value); }))
-      throw WrongNumbers(fmt::format(
-          "{} is not finite, so no checkpoint is written of it; lower the learning rate, and go on "
-          "from the checkpoint before",
-          tensor.name));
+      throw WrongNumbers(
+          fmt::format("{} is not finite, so no checkpoint is written of it; lower the learning "
+                      "rate, and resume "
+                      "from the checkpoint before",
+                      tensor.name));
     writer.write(tensor.name, values.values);
   }
   writer.close();
@@ -116,7 +117,7 @@ StoredState::StoredState(const std::vector<std::string>& files) {
   }
 }
 
-/// Of all parts, those of several ranks that have the same one over another.
+/// Joins all parts; several ranks may have written the same one.
 HostTensor StoredState::serial(const StateTensor& like) const {
   const auto found = parts_.find(like.name);
   if (found == parts_.end())

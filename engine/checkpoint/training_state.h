@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "engine/checkpoint/host_tensor.h"
-#include "engine/checkpoint/safetensors_stream.h"
+#include "engine/checkpoint/safetensors.h"
 #include "engine/model/parameter.h"
 
 namespace frugal::engine {
 
-/// A tensor of a rank that a training needs to go on: a parameter's weights, or what an optimizer
-/// keeps of them.
+/// A tensor of a rank that a training needs to resume: a parameter's weights, or their part of an
+/// optimizer's state.
 struct StateTensor {
   std::string name;  ///< "weight/NAME", "previous_weight/NAME", "moment/NAME", …
   View local;        ///< this rank's part
@@ -21,11 +21,11 @@ struct StateTensor {
 };
 
 /// Writes a rank's tensors to a new safetensors file, each as it is and with its place. Throws
-/// InputError as safetensors::Writer does, and WrongNumbers for a value that is not finite: nobody
-/// can go on from it.
+/// InputError as safetensors::Writer does, and WrongNumbers for a value that is not finite: no
+/// training can resume from it.
 void write_state(const std::string& path, Device& device, const std::vector<StateTensor>& tensors);
 
-/// What the ranks of a run have written, whatever layout they had.
+/// State that the ranks of a run have written, whatever layout they had.
 class StoredState {
  public:
   /// Throws InputError for a file that is not right.

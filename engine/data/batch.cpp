@@ -14,7 +14,8 @@
 namespace frugal::engine {
 namespace {
 
-/// Defined by the C++ standard, so the same everywhere; its distributions are not, and not used.
+/// Generator that the C++ standard defines, so that it is the same everywhere. Distributions are
+/// not, and are not used.
 std::mt19937_64 generator(const RunConfig& config, int64_t step) {
   std::seed_seq seeds{static_cast<uint32_t>(config.seed), static_cast<uint32_t>(config.seed >> 32U),
                       static_cast<uint32_t>(step)};
@@ -31,7 +32,7 @@ masking::Draw draw_of(const RunConfig& config, int64_t step) {
   return {config.seed, static_cast<uint32_t>(step)};
 }
 
-/// All bytes, and the mask token where there is one.
+/// Throws InputError unless the vocabulary has all bytes, and the mask token where there is one.
 void check_vocabulary(const RunConfig& config) {
   const int64_t needed = bytes_there_are + (is_masked(config) ? 1 : 0);
   if (config.model.vocabulary < needed)

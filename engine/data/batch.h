@@ -7,34 +7,33 @@
 
 namespace frugal::engine {
 
-/// Tokens, and what the model shall tell at each: the token that follows, or the one that is hidden
-/// there. Each [s, b], row-major; a label of −100 is not counted.
+/// Tokens, and labels that the model is to predict at each: the token that follows, or the one that
+/// is hidden there. Each [s, b], row-major; a label of −100 is not counted.
 struct MicroBatch {
   std::vector<int32_t> tokens, labels;
 };
 /// The microbatches of one step, of all replicas: one replica's after the other's.
 using Batch = std::vector<MicroBatch>;
 
-/// How many labels count.
+/// Number of labels that count.
 int64_t counted_labels(const Batch& batch);
 
-/// Uniformly random tokens and labels, or such tokens masked; a function of (config.seed, step) and
-/// of a sequence's number in the batch. How the batch is cut into microbatches and replicas does
-/// not matter.
+/// Draws uniformly random tokens and labels, or masks such tokens; a function of (config.seed,
+/// step) and of a sequence's number in the batch. Microbatches and replicas make no difference.
 Batch random_batch(const RunConfig& config, int64_t step);
 
-/// The bytes of a text as tokens, masked where that is the objective; the last tenth is held out.
+/// Bytes of a text as tokens, masked where that is the objective; the last tenth is held out.
 class Text {
  public:
-  /// Throws InputError when the file cannot be read, is empty or is too short for a sequence, and
-  /// where the vocabulary has no place for all bytes and the mask token that the objective needs.
+  /// Throws InputError if the file cannot be read, is empty or is too short for a sequence, or if
+  /// the vocabulary has no place for all bytes and the mask token that the objective needs.
   static Text from_file(const std::string& path, const RunConfig& config);
   Text(std::string bytes, const RunConfig& config);
 
   /// Sequences from random places of the training part; a function of (config.seed, step) and of a
   /// sequence's number in the batch.
   Batch training_batch(int64_t step) const;
-  /// How many microbatches hold this many tokens, or as many as the held-out part has.
+  /// Number of microbatches that hold this many tokens, or as many as the held-out part has.
   int64_t held_out_microbatches(int64_t tokens) const;
   /// `count` microbatches of sequences spread evenly from the first held-out byte to the last,
   /// without overlap; fewer where there are not as many.

@@ -6,15 +6,16 @@
 namespace frugal::engine::masking {
 namespace {
 
-/// No site of dropout's, which are few for each layer; and weights have a draw of their own.
+/// Site of masks: none of dropout's, which are few for each layer. Weights have a draw of their
+/// own.
 constexpr uint32_t site = 0xffffffffU;
 
-/// Whether a random word, uniform in [0, 1) when divided by 2^32, is below a probability.
+/// True if a random word, uniform in [0, 1) when divided by 2^32, is below a probability.
 bool below(uint32_t word, double probability) {
   return static_cast<double>(word) < probability * 0x1p32;
 }
 
-/// A chosen position shows this instead of `original`.
+/// Token that a chosen position shows in place of `original`.
 int32_t shown(const Philox::Words& words, int32_t original, int32_t mask, int64_t ids) {
   if (below(words[1], masked)) return mask;
   if (!below(words[1], masked + replaced)) return original;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "engine/comm/parallel.h"
 #include "engine/schedule/schedules.h"
 
 namespace frugal::engine {
@@ -22,6 +23,16 @@ double sum_of_shares(const std::vector<double>& shares) {
 
 double counted(const Batch& batch) {
   return static_cast<double>(std::max<int64_t>(counted_labels(batch), 1));
+}
+
+Tensor local_integers(const RankAt& at, const std::vector<int32_t>& values) {
+  const Rank& rank = at.rank;
+  const RunConfig& c = rank.config;
+  Tensor tensor = at.allocate(DType::i32, {c.group_sequence(), c.micro_batch});
+  if (!rank.device.backed()) return tensor;
+  for (const Positions::Piece& piece : parallel::group_positions(rank))
+    rank.device.copy_from_host(piece.of(tensor), values.data() + piece.first * c.micro_batch);
+  return tensor;
 }
 
 bool belongs_to_forward(ActionKind kind) {

@@ -73,7 +73,7 @@ FlatParameters::FlatParameters(Rank& rank, ParameterList parameters)
   for (Parameter* p : parameters_) add_to_groups(*p);
 }
 
-/// To the last group if p follows it and is treated alike, otherwise to a new one.
+/// Adds p to the last group if it follows and is treated alike, otherwise to a new one.
 void FlatParameters::add_to_groups(Parameter& p) {
   const ParameterSlice slice = own_slice(rank_, p);
   if (slice.count == 0) return;

@@ -89,7 +89,7 @@ class BackwardReduction {
                     const Tensor& weights = {})
       : optimizer_(optimizer), last_(last), options_(options), weights_(weights) {}
 
-  /// These parameters' gradients are complete: all of one unit or of several.
+  /// Starts to sum gradients that are complete: all of one unit or of several.
   void add(const RankAt& at, const ParameterList& complete);
   /// Waits until all that were added are summed and given to the optimizer.
   void finish(const RankAt& at);

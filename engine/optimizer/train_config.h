@@ -27,7 +27,7 @@ struct OptimizerOptions {
   double clip = 1;  ///< greatest norm of the gradient of the whole model; 0: no clipping
 };
 
-/// How often weights are updated, and by what.
+/// Schedule and rule of weight updates.
 struct TrainConfig {
   OptimizerOptions optimizer;
   /// Learning rate: linear up to optimizer.learning_rate over warm_up steps, then a cosine down to

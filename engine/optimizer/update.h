@@ -18,9 +18,9 @@ class OptimizerState {
   };
 
   OptimizerState() = default;
-  /// So many moments, zero, of RunConfig::state_type(), and with `master` a copy of the weights
-  /// [elements] in accumulation type. `pieces`: of the weights, where a program allocates one by
-  /// one. Throws InputError where nothing of this is there to be offloaded.
+  /// Allocates so many moments, zero, of RunConfig::state_type(), and with `master` a copy of the
+  /// weights [elements] in accumulation type. `pieces`: of the weights, where a program allocates
+  /// one by one. Throws InputError where nothing of this is there to be offloaded.
   OptimizerState(Rank& rank, const View& weights, int moments, bool master,
                  const Pieces& pieces = {});
   bool empty() const { return elements_ == 0; }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/checkpoint/host_tensor.h"
 #include "engine/comm/parallel.h"
+#include "engine/data/single_batch.h"
 
 namespace frugal::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/model/gpt.h"
-#include "engine/optimizer/unsharded_weights.h"
+#include "engine/optimizer/weight_versions.h"
 #include "engine/plan/part_cost.h"
 
 namespace frugal::engine {

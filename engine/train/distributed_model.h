@@ -83,7 +83,7 @@ class DistributedModel {
   std::vector<WeightName> weight_names() const;
   /// Writes the rank's part of the first microbatch's logits, if it has one.
   static OnLogits collect_logits(const Rank& rank, HostTensor& all, std::mutex& guard);
-  /// What save_state() writes of a rank.
+  /// Tensors of a rank that save_state() writes.
   std::vector<StateTensor> state_of(Rank& rank);
 
   OptimizerOptions optimizer_;

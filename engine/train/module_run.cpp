@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/checkpoint/host_tensor.h"
 #include "engine/comm/parallel.h"
-#include "engine/data/batch.h"
+#include "engine/data/single_batch.h"
 #include "engine/model/embedding.h"
 #include "engine/model/head/output_layer.h"
 #include "engine/model/layer.h"

@@ -20,7 +20,7 @@ namespace frugal::engine {
 /// (Uncounted).
 class PassMemo {
  public:
-  /// What distinguishes passes of one rank in one run.
+  /// Properties that distinguish passes of one rank in one run.
   struct PassKey {
     ActionKind kind;
     int chunk;
@@ -31,8 +31,8 @@ class PassMemo {
   };
   /// Keys of one pass, or of two that are made together.
   using Key = std::vector<PassKey>;
-  /// Where a pass finds what it works on and leaves what it makes, which belongs to its microbatch;
-  /// null where it has neither.
+  /// Places of a pass's operand and of its result, which belong to its microbatch; null if it has
+  /// none.
   struct Ends {
     Tensor* input;
     Tensor* output;

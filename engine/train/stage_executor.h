@@ -6,7 +6,7 @@
 #include "engine/data/batch.h"
 #include "engine/model/stage.h"
 #include "engine/optimizer/post_validation.h"
-#include "engine/optimizer/unsharded_weights.h"
+#include "engine/optimizer/weight_versions.h"
 #include "engine/schedule/early_forwards.h"
 #include "engine/schedule/timeline.h"
 #include "engine/train/pass_memo.h"
@@ -19,7 +19,7 @@ struct ScheduleRun {
   /// Batches of the schedule, each with the microbatches of all replicas, one replica's after the
   /// other's.
   const std::vector<Batch>& batches;
-  /// For each batch: its gradients are those of `scale` · Σ of the tokens' losses. Empty: there are
+  /// Scale of each batch: gradients are those of scale · Σ of the tokens' losses. Empty: there are
   /// no backward passes.
   std::vector<float> scales{};
   std::vector<OptimizerOptions> optimizer{};  ///< of each batch; empty: there are no steps
@@ -45,7 +45,7 @@ struct Flight {
     pending,  ///< its backward pass has been made, but for weight gradients
     over
   };
-  /// What its passes have left for those to come.
+  /// Kind of what passes have left for later ones.
   enum class Kept : uint8_t {
     tensors,
     bytes  ///< the memo has made them: what they keep is counted, but not there
@@ -196,7 +196,7 @@ class StagePasses {
   std::unordered_map<int64_t, Flight> flights_;
 };
 
-/// What a rank's part in a schedule gives.
+/// Results of a rank's part in a schedule.
 struct StageResult {
   std::vector<double> losses;          ///< Σ over the tokens of each batch; the last stage's
   std::vector<double> gradient_norms;  ///< of each batch that a step ended
@@ -230,7 +230,7 @@ class StageExecutor {
   /// Waits for what the pass needs.
   void prepare(const Action& pass, size_t index);
   void wait(const Action& action, Arrival& arrival, const char* what);
-  /// On a virtual device whose stages exchange messages: waits for those that are under way.
+  /// Waits for messages under way, on a virtual device whose stages exchange them.
   void exchange();
   void step(const Action& action, size_t index);
   /// Begins a step that does not meet the other stages: up to its validation.

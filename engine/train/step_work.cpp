@@ -12,11 +12,8 @@ bool is_more(const StepWork& work, const StepWork& than) {
          (bytes_of(work) == bytes_of(than) && work.stage < than.stage);
 }
 
-}  // namespace
-namespace {
-
-/// Of a table that is only looked up, the rows that a microbatch asks for, and none in its backward
-/// pass.
+/// Bytes of a parameter that passes read: of a table that is looked up, the rows that a microbatch
+/// asks for, and none in its backward pass.
 double read_by_passes(const Rank& rank, const Parameter& p) {
   const auto bytes = static_cast<double>(p.view().bytes());
   if (!p.looked_up) return 2 * bytes;
@@ -25,7 +22,7 @@ double read_by_passes(const Rank& rank, const Parameter& p) {
   return std::min(bytes, tokens * static_cast<double>(p.view().cols() * size_of(p.view().type)));
 }
 
-/// Into how many parts this is divided, of which a rank has one.
+/// Number of parts of which a rank has one.
 double shard_count(const RunConfig& c, Shard what) { return c.shards(what) ? c.shard_ranks() : 1; }
 
 }  // namespace

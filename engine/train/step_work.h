@@ -4,9 +4,9 @@
 
 namespace frugal::engine {
 
-/// Bytes that a rank's part of a step cannot do without, however its operations are divided, where
-/// it keeps and recomputes what it does: each is of what the ledger and the parameters hold.
-/// Nothing is said of what is neither a weight nor kept, which might never reach memory.
+/// Least bytes that a rank's part of a step moves, however its operations are divided, if it keeps
+/// and recomputes the same: from the ledger and the parameters. Tensors that are neither weights
+/// nor kept are left out, since they might never reach memory.
 struct LeastBytes {
   double weights = 0;    ///< read by every forward and every backward pass, written by the step
   double gradients = 0;  ///< written by the first backward pass, read and written by each later
@@ -19,7 +19,7 @@ struct LeastBytes {
   double total() const { return weights + gradients + optimizer + kept + inputs; }
 };
 
-/// What a rank does in passes that follow each other.
+/// Passes of a rank that follow each other.
 struct PassesDone {
   double microbatches = 1;
   double steps = 1;   ///< of the optimizer
@@ -27,7 +27,7 @@ struct PassesDone {
   double inputs = 0;  ///< bytes, of one microbatch
 };
 
-/// Least bytes of these passes together.
+/// Counts the least bytes of these passes together.
 LeastBytes least_bytes(const Rank& rank, const ParameterList& parameters, const PassesDone& done);
 
 /// One rank's part of a step, beside the least. A mean of steps that were made as one.
@@ -37,7 +37,7 @@ struct StepWork {
   LeastBytes least;
 };
 
-/// The one that moves most bytes; of equal ones that of the first stage.
+/// Picks the work that moves most bytes; of equal ones that of the first stage.
 StepWork most_work(const std::vector<StepWork>& all);
 
 }  // namespace frugal::engine

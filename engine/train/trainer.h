@@ -61,7 +61,7 @@ class Trainer : public DistributedModel {
   const std::vector<RankTime>& rank_times() const { return rank_times_; }
 
  private:
-  /// What a rank had done when a run began.
+  /// Work of a rank when a run began.
   struct WorkSoFar {
     DeviceWork done;
     int64_t kept = 0;

@@ -19,7 +19,7 @@ bool is_hugging_face(const nlohmann::json& config);
 ModelConfig model_from_hugging_face(const nlohmann::json& config, const std::string& file);
 
 /// The config.json of a model whose weights have Hugging Face's names
-/// (engine/checkpoint/stored_names.h).
+/// (engine/checkpoint/stored_weights.h).
 nlohmann::json to_hugging_face(const ModelConfig& model);
 
 }  // namespace frugal::harness

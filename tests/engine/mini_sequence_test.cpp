@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "engine/data/single_batch.h"
 #include "engine/model/mlp.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"

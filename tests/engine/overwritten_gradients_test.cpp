@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "engine/data/single_batch.h"
 #include "engine/schedule/schedules.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/checkpoint/serial_parameters.h"
-#include "engine/checkpoint/stored_names.h"
+#include "engine/checkpoint/stored_weights.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/models.h"
 #include "kernels/support/error.h"

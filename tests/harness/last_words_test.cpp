@@ -91,9 +91,9 @@ TEST(LastWords, AreToldByAModelThatHasLearnedThem) {
     train.optimizer.learning_rate = 1e-2;
     const auto cluster = make_cpu_cluster(c, 1, 60);
     Trainer trainer(*cluster, c, train);
-    EXPECT_LT(words.told_by(trainer).words, words.passages() / 2) << "untrained";
+    EXPECT_LT(words.evaluate(trainer).words, words.passages() / 2) << "untrained";
     for (int64_t i = 0; i < train.steps; ++i) trainer.step(text.training_batch(i));
-    const LastWords::Told told = words.told_by(trainer);
+    const LastWords::Told told = words.evaluate(trainer);
     EXPECT_EQ(told.words, words.passages()) << name_of(objective);
     EXPECT_EQ(told.letters, words.letters());
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/data/masking.h"
-#include "engine/train/trainer.h"
+#include "engine/train/distributed_model.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {
@@ -92,12 +92,12 @@ int64_t LastWords::letters_told(const HostTensor& logits, int64_t passage) const
   return told;
 }
 
-LastWords::Told LastWords::told_by(Trainer& trainer) const {
+LastWords::Told LastWords::evaluate(DistributedModel& model) const {
   Told told;
   HostTensor logits;
   for (int64_t i = 0; i < passages(); ++i) {
     if (i % config_.micro_batch == 0)
-      logits = trainer.logits(batch_[static_cast<size_t>(i / config_.micro_batch)]);
+      logits = model.logits(batch_[static_cast<size_t>(i / config_.micro_batch)]);
     const int64_t letters = letters_told(logits, i);
     told.letters += letters;
     told.words += letters == lengths_[static_cast<size_t>(i)] ? 1 : 0;

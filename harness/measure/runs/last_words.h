@@ -6,7 +6,7 @@
 #include "harness/namespace.h"
 
 namespace frugal::engine {
-class Trainer;
+class DistributedModel;
 }  // namespace frugal::engine
 
 namespace frugal::harness {
@@ -32,8 +32,8 @@ class LastWords {
   struct Told {
     int64_t words = 0, letters = 0;
   };
-  /// What the model of a trainer tells of them, with its newest weights.
-  Told told_by(Trainer& trainer) const;
+  /// Predictions of a model with its newest weights.
+  Told evaluate(DistributedModel& model) const;
 
  private:
   void put(int64_t passage, const std::string& bytes, int64_t word);

@@ -104,7 +104,7 @@ void save_weights(Trainer& trainer, const TrainingRun& run) {
 
 void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {
   const LastWords words(*run.text, run.config, run.last_words);
-  const LastWords::Told told = words.told_by(trainer);
+  const LastWords::Told told = words.evaluate(trainer);
   record.add_sample(metric::last_word_accuracy, "1",
                     static_cast<double>(told.words) / static_cast<double>(words.passages()));
   record.add_sample(metric::last_letter_accuracy, "1",
@@ -192,7 +192,7 @@ std::vector<TimeWindow> train(const TrainingRun& run, const Target& target, Reco
   Trainer trainer(*cluster, run.config, run.train);
   if (run.weights)
     trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
-  if (from) go_on_from(*from, trainer, record);
+  if (from) resume(*from, trainer, record);
   double executed = 0;
   std::vector<RankSamples> ranks;
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.

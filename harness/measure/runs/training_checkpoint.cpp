@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/train/trainer.h"
+#include "engine/train/distributed_model.h"
 #include "harness/measure/interrupt.h"
 #include "harness/place/processes.h"
 #include "harness/settings/config_json.h"
@@ -185,7 +185,7 @@ bool TrainingCheckpoints::due(int64_t step) const {
          (run_.checkpoint_every > 0 && step % run_.checkpoint_every == 0);
 }
 
-void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record& record,
+void TrainingCheckpoints::write(DistributedModel& model, Cluster& cluster, const Record& record,
                                 int64_t step) {
   written_ = step;
   const fs::path whole = fs::path(run_.checkpoint) / fmt::format("{}{:08}", prefix, step);
@@ -196,7 +196,7 @@ void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record
   }
   cluster.exchange("");  // the folder is there
   std::string lines;
-  for (const std::string& name : trainer.save_state(part.string())) lines += line_of(part, name);
+  for (const std::string& name : model.save_state(part.string())) lines += line_of(part, name);
   const std::vector<std::string> of_processes = cluster.gather(lines);
   if (!Processes::writes()) return;
   json manifest =
@@ -221,12 +221,12 @@ void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record
   keep_the_last();
 }
 
-void TrainingCheckpoints::stop_if_interrupted(Trainer& trainer, Cluster& cluster, Record& record,
-                                              int64_t step) {
+void TrainingCheckpoints::stop_if_interrupted(DistributedModel& model, Cluster& cluster,
+                                              Record& record, int64_t step) {
   const std::vector<std::string> asked = cluster.exchange(interrupt_requested() ? "yes" : "");
   if (std::all_of(asked.begin(), asked.end(), [](const auto& each) { return each.empty(); }))
     return;
-  if (step != written_) write(trainer, cluster, record, step);
+  if (step != written_) write(model, cluster, record, step);
   cluster.exchange("");  // it is whole: who stops now ends all
   record.reason = fmt::format(
       "stopped by a signal behind step {}, which is in a checkpoint; --resume goes on from it",
@@ -264,11 +264,11 @@ TrainingCheckpoint find_checkpoint(const TrainingRun& run) {
   return found;
 }
 
-void go_on_from(const TrainingCheckpoint& checkpoint, Trainer& trainer, Record& record) {
+void resume(const TrainingCheckpoint& checkpoint, DistributedModel& model, Record& record) {
   std::vector<std::string> files;
   for (const TrainingCheckpoint::File& file : checkpoint.files)
     files.push_back((fs::path(checkpoint.folder) / file.name).string());
-  trainer.load_state(StoredState(files), checkpoint.step);
+  model.load_state(StoredState(files), checkpoint.step);
   record.losses = checkpoint.losses;
   record.held_out = checkpoint.held_out;
   for (const double norm : checkpoint.gradient_norms)

@@ -9,7 +9,7 @@
 
 namespace frugal::engine {
 class Cluster;
-class Trainer;
+class DistributedModel;
 }  // namespace frugal::engine
 
 namespace frugal::harness {
@@ -27,10 +27,10 @@ class TrainingCheckpoints {
   /// Whether there is to be one behind this step: of every so many, and of the last.
   bool due(int64_t step) const;
   /// All processes call it. `record` has what was found up to this step.
-  void write(Trainer& trainer, Cluster& cluster, const Record& record, int64_t step);
+  void write(DistributedModel& model, Cluster& cluster, const Record& record, int64_t step);
   /// A safe point behind a step that was trained here. All processes call it, and where one of them
   /// was asked to stop, all write a checkpoint and throw Kept.
-  void stop_if_interrupted(Trainer& trainer, Cluster& cluster, Record& record, int64_t step);
+  void stop_if_interrupted(DistributedModel& model, Cluster& cluster, Record& record, int64_t step);
 
  private:
   void keep_the_last() const;
@@ -48,7 +48,7 @@ int64_t steps_to_checkpoint(const TrainingRun& run, int64_t step);
 /// names the file and the checkpoint before, and where it is of another model or training.
 TrainingCheckpoint find_checkpoint(const TrainingRun& run);
 
-/// Has the trainer and the record go on from there.
-void go_on_from(const TrainingCheckpoint& checkpoint, Trainer& trainer, Record& record);
+/// Resumes the model and the record from a checkpoint.
+void resume(const TrainingCheckpoint& checkpoint, DistributedModel& model, Record& record);
 
 }  // namespace frugal::harness

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/checkpoint/safetensors_stream.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {

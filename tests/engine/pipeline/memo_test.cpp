@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/comm/tasks.h"
+#include "engine/data/single_batch.h"
 #include "engine/schedule/schedules.h"
 #include "engine/train/pass_memo.h"
 #include "kernels/support/error.h"

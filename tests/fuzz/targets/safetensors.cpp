@@ -1,7 +1,8 @@
+#include "engine/checkpoint/safetensors.h"
+
 #include <cmath>
 #include <filesystem>
 
-#include "engine/checkpoint/safetensors_stream.h"
 #include "tests/fuzz/target.h"
 
 namespace frugal::testing {

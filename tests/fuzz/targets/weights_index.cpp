@@ -1,5 +1,5 @@
 #include "engine/checkpoint/safetensors.h"
-#include "engine/checkpoint/tensor_files.h"
+#include "engine/checkpoint/stored_weights.h"
 #include "tests/fuzz/target.h"
 
 namespace frugal::testing {
