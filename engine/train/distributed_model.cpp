@@ -88,12 +88,6 @@ StageResult DistributedModel::execute(Rank& rank, const ScheduleRun& run) {
   return StageExecutor(rank, *member.model, *member.weights, *member.optimizer, run).execute();
 }
 
-std::vector<size_t> DistributedModel::weight_blocks() const {
-  std::vector<size_t> blocks;
-  for (const Member& member : members_) blocks.push_back(member.weights->blocks());
-  return blocks;
-}
-
 double DistributedModel::evaluate(const Batch& batch) {
   const Batch all = filled(run_, batch);
   const Schedule schedule = schedule_of(run_, ScheduleKind::gpipe, all, steps_, belongs_to_forward);

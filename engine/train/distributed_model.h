@@ -19,8 +19,6 @@ class DistributedModel {
   DistributedModel(Cluster& cluster, const RunConfig& run, const OptimizerOptions& optimizer);
 
   const RunConfig& run_config() const { return run_; }
-  /// Number of blocks of weights of each local rank.
-  std::vector<size_t> weight_blocks() const;
 
   /// Mean loss of a batch in nats, under the newest weights and without dropout; nothing changes.
   /// NaN where a step's loss is. Any number of microbatches.
