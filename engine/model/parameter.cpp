@@ -74,17 +74,15 @@ void Parameter::keep_part(const RankAt& at, const Tensor& block) {
     at.run(Copy{weight.view().flat().sliced(0, own.begin - offset, own.count),
                 block.view().sliced(0, unit->part_offset() + own.begin - part.begin, own.count)});
   }
-  look_away();
+  unbind();
 }
 
-void Parameter::look_at(const Tensor& block, int64_t first) {
+void Parameter::bind(const Tensor& block, int64_t first) {
   const Shape shape = weight.shape();
   weight = block.with_view(block.view().sliced(0, offset - first, shape.size()).reshaped(shape));
 }
 
-void Parameter::look_away() {
-  weight = Tensor().with_view({nullptr, weight.type(), weight.shape()});
-}
+void Parameter::unbind() { weight = Tensor().with_view({nullptr, weight.type(), weight.shape()}); }
 
 const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit) {
   if (!unit.gradients.empty()) return unit.gradients;

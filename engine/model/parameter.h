@@ -73,14 +73,14 @@ struct Parameter {
   Tensor piece_beside_sum(const RankAt& at) const;
   /// Its elements in the rank's block of parameters.
   ParameterUnit::Stretch stretch() const { return {offset, view().size()}; }
-  /// Of weights that replicas divide: writes this rank's elements to the block of its parts, and
-  /// looks away.
+  /// Copies this rank's elements of a weight that replicas divide to the block of its parts, and
+  /// unbinds the whole weight.
   void keep_part(const RankAt& at, const Tensor& block);
-  /// From now on its weight is that part of `block`, which begins with element `first` of the
-  /// rank's block of parameters.
-  void look_at(const Tensor& block, int64_t first = 0);
-  /// The weight is in no memory of this rank: other replicas have parts of it.
-  void look_away();
+  /// Makes the weight a part of `block`, which begins with element `first` of the rank's block of
+  /// parameters.
+  void bind(const Tensor& block, int64_t first = 0);
+  /// Makes the weight one that this rank has no memory of: replicas have parts of it.
+  void unbind();
   /// Where the local elements stand in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
 

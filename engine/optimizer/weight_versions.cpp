@@ -50,7 +50,7 @@ void WeightVersions::copy_all(Rank& rank) const {
 void WeightVersions::bind(int version) {
   const Tensor& block = blocks_.at(version);
   used_ = version;
-  for (Parameter* p : parameters_) p->look_at(block);
+  for (Parameter* p : parameters_) p->bind(block);
 }
 
 /// Allocates a block like that, with as much memory as float32 takes if a program keeps it so.
@@ -129,7 +129,7 @@ void GatheredWeights::begin(const RankAt& at, const ParameterList& now, const Pa
   const bool came = !arriving_.empty();
   for (Arriving& one : arriving_) one.pending.wait();
   arriving_.clear();
-  for (Parameter* p : now) p->look_at(p->unit->weights, p->unit->offset);
+  for (Parameter* p : now) p->bind(p->unit->weights, p->unit->offset);
   gather(at, next);
   if (layers_stay_ && came && arriving_.empty() && now.front()->unit->layer >= 0)
     keep_buffer(at, *now.front()->unit);
@@ -142,7 +142,7 @@ void GatheredWeights::keep_buffer(const RankAt& at, const ParameterUnit& unit) {
 
 void GatheredWeights::end(const ParameterList& now) noexcept {
   for (Parameter* p : now) {
-    p->look_away();
+    p->unbind();
     if (!stays(*p->unit)) p->unit->weights.release();
   }
 }
