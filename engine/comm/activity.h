@@ -8,8 +8,8 @@
 
 namespace frugal::engine {
 
-/// What a rank does and has waited for, noted by its own thread. Any thread may read it: those who
-/// must say what each rank did last when one of them is lost.
+/// Notes of a rank's own thread: what it does and has waited for. Any thread may read them, to say
+/// what each rank did last when one of them is lost.
 class Activity {
  public:
   /// A collective or message, by what it is called, of whom, and how large it is on this rank. The
@@ -23,7 +23,7 @@ class Activity {
     /// "all-reduce 17 of the tensor group (4096 B)"
     std::string text() const;
   };
-  /// At one moment.
+  /// Activity at one moment.
   struct State {
     Call call;             ///< the last
     bool waiting = false;  ///< for it; otherwise the rank computes

@@ -19,7 +19,7 @@ class Both final : public Pending::Work {
 
 }  // namespace
 
-/// Where a send does not last until it is received.
+/// Suits communicators whose send does not last until it is received.
 Pending Communicator::shift(const View& from, const View& to) {
   contract::shifted(from, to);
   Pending sent = send(from, (rank() + 1) % size());

@@ -30,7 +30,7 @@ class Pending {
     }
   }
 
-  /// Whether there is something to wait for.
+  /// True if there is something to wait for.
   bool started() const { return work_ != nullptr; }
   /// Throws PeerLost when another rank aborted, DeadlinePassed when it did not come in time.
   void wait() {
@@ -41,10 +41,11 @@ class Pending {
   std::unique_ptr<Work> work_;
 };
 
-/// What one rank can say to the other ranks of a group. All views are contiguous and of type f32,
-/// bf16 or f64 (any type where nothing is summed). Every rank calls the same collectives in the
-/// same order. Sums are in accumulation type and in the order of ranks, so results do not depend on
-/// timing, and reduce-scatter followed by all-gather equals all-reduce bit for bit.
+/// Collectives and messages of one rank with the other ranks of a group. All views are contiguous
+/// and of type f32, bf16 or f64 (any type where nothing is summed). Every rank calls the same
+/// collectives in the same order. Sums are in accumulation type and in the order of ranks, so
+/// results do not depend on timing, and reduce-scatter followed by all-gather equals all-reduce bit
+/// for bit.
 ///
 /// NCCL's differ (engine/comm/nccl/nccl.h): each addition of a sum is rounded to the views' type,
 /// bf16 too, and their order is NCCL's own, so sums are as good as the type but agree with no other
@@ -60,8 +61,8 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Whether every rank is there; otherwise one stands for all, and what it computes with the
-  /// others' data means nothing (engine/comm/modelled.h).
+  /// True if every rank exists. Otherwise one stands for all, and results that need the others'
+  /// data mean nothing (engine/comm/modelled.h).
   virtual bool whole() const { return true; }
 
   /// data := Σ over ranks of data.

@@ -6,7 +6,7 @@
 
 namespace frugal::engine {
 
-/// What is known of a rank.
+/// Last news of a rank.
 struct Heard {
   enum class Of : uint8_t {
     running,

@@ -8,8 +8,8 @@
 
 namespace frugal::engine {
 
-/// Why a run of several ranks ended: an error of kernels/support/error.h in words, which go from
-/// one process to another.
+/// An error of kernels/support/error.h that ended a run of several ranks, as processes send it to
+/// each other.
 struct Failure {
   enum class Kind : uint8_t {
     error,  ///< any other exception
@@ -31,7 +31,7 @@ struct Failure {
   static Failure parsed(const std::string& text);
 };
 
-/// What a rank ended with.
+/// Failure for the exception that a rank ended with.
 Failure failure_of(const std::exception_ptr& error, int rank);
 /// Throws the error that it is.
 [[noreturn]] void raise(const Failure& failure);

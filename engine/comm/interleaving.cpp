@@ -14,7 +14,7 @@
 namespace frugal::engine {
 namespace {
 
-/// As much as a thread usually has.
+/// Bytes, as many as a thread usually has.
 constexpr size_t second_stack_bytes = 8 << 20;
 
 /// Unwinds the one that waits when the other has failed.

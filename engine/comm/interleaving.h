@@ -7,8 +7,8 @@ namespace frugal::engine {
 
 class Pending;
 
-/// What one rank does beside something else: while one of the two would have the compute stream
-/// wait for other ranks, the other issues what it computes. Each has a stack of its own, and both
+/// Two pieces of work that one rank interleaves: while one would have the compute stream wait for
+/// other ranks, the other issues what it computes. Each has a stack of its own, and both
 /// are the caller's thread. They take turns where they wait and nowhere else, so ranks that do the
 /// same start their collectives in the same order.
 class Interleaving {
@@ -20,8 +20,8 @@ class Interleaving {
   /// Throws InputError where there is no memory for a stack.
   static void run(const Work& first, const Work& second);
 
-  /// For the one that is about to wait for other ranks: the other goes on until it is, or has
-  /// ended. Returns at once where it has.
+  /// Called by the one that is about to wait for other ranks. The other runs until it is about to
+  /// wait too, or has ended; returns at once if it has.
   void before_wait();
 
  private:

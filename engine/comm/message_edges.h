@@ -13,7 +13,7 @@ namespace frugal::engine {
 /// ranks in a ring, or two that send to each other, do not wait for themselves.
 class MessageEdges final : public Group {
  public:
-  /// From a rank to another.
+  /// Sender and receiver.
   using Edge = std::pair<int, int>;
   /// The group of the two ends of an edge, of which the first is 0 there; null where neither is in
   /// this process.

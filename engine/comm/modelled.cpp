@@ -10,7 +10,7 @@
 namespace frugal::engine {
 namespace {
 
-/// The same memory as numbers, which is what operations work on.
+/// A view of the same memory as numbers, which operations work on.
 View numbers(const View& view) {
   if (view.type != DType::i32 && view.type != DType::u8) return view.flat();
   if (view.bytes() % size_of(DType::f32) != 0)

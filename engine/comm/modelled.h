@@ -10,7 +10,7 @@ namespace frugal::engine {
 /// The size that a collective or a message is charged for.
 inline double charged_bytes(const View& view) { return static_cast<double>(view.bytes()); }
 
-/// What has an end on its device's clock, or its streams.
+/// Work that ends at a time of its device's clock, or of its streams.
 class ModelledWork final : public Pending::Work {
  public:
   ModelledWork(Device& device, const Event& end) : device_(device), end_(end) {}

@@ -136,7 +136,7 @@ std::shared_ptr<Rendezvous::Collective> Rendezvous::start(int rank, const Call& 
   return collective;
 }
 
-/// By the rank that came last; it has said that it works.
+/// Called by the rank that came last; it is counted in `working` already.
 void Rendezvous::do_all_parts(Collective& collective) {
   const auto end = [&](int finished) {
     const std::lock_guard lock(mutex_);

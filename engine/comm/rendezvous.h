@@ -14,23 +14,23 @@
 
 namespace frugal::engine {
 
-/// Who does the ranks' parts of a collective.
+/// Division of a collective's work among its ranks.
 enum class Parts : uint8_t {
   by_each,  ///< each rank its own when it waits: together, on several cores
   by_last   ///< the rank that comes last, all of them at once: the others find it done when they
             ///< wait, and nobody is kept until they do
 };
 
-/// Where the threads or tasks of a group meet. It numbers each rank's collectives, brings together
-/// the calls of the same number, lets each rank do its part on the memory of all, and keeps every
-/// rank until nobody needs its memory. Messages are kept in mailboxes. Views without memory count
-/// too: nothing of theirs is copied.
+/// Meeting place of the threads or tasks of a group. It numbers each rank's collectives, brings
+/// together the calls of the same number, lets each rank do its part on the memory of all, and
+/// keeps every rank until nobody needs its memory. Messages are kept in mailboxes. Views without
+/// memory count too: nothing of theirs is copied.
 ///
 /// Once a rank fails or a deadline passes, every present and future call of any rank throws; no
 /// rank is let go while another still works on its memory.
 class Rendezvous {
  public:
-  /// What one rank brings to a collective.
+  /// One rank's operands of a collective.
   struct Call {
     std::string_view name;
     View in, out;
@@ -40,7 +40,7 @@ class Rendezvous {
     double ready = 0;  ///< when the rank's operands are there, where time is modelled
 
     std::string text() const;
-    /// Whether both are calls of one and the same collective.
+    /// True if both are calls of one and the same collective.
     bool matches(const Call& other) const;
   };
   struct Collective;
@@ -72,7 +72,7 @@ class Rendezvous {
             Letter letter = Letter::message);
   /// The number of the next one to be taken.
   uint64_t expect(int from, int to, Letter letter = Letter::message);
-  /// Its arrival.
+  /// Waits for the message, copies it to `data`, and returns its arrival.
   double take(int from, int to, uint64_t number, const View& data, Letter letter = Letter::message);
 
   const std::string& name(int rank) const { return names_[static_cast<size_t>(rank)]; }
@@ -95,7 +95,7 @@ class Rendezvous {
   /// Waits until `ready`; throws PeerLost on a failure, and DeadlinePassed with what `late` says.
   template <class Ready, class Late>
   void wait_for(Lock& lock, int rank, Ready ready, Late late);
-  /// On a failure: until nobody works on this collective's memory any more.
+  /// Waits, after a failure, until nobody works on this collective's memory any more.
   void let_go(Lock& lock, int rank, Collective& collective);
 
   const int size_;

@@ -8,8 +8,9 @@
 
 namespace frugal::engine {
 
-/// What a rank has started at a rendezvous and not yet waited for. Waiting while an exception
-/// unwinds the rank would wait for peers that it is about to let down, so they are told first.
+/// A collective or message that a rank has started at a rendezvous and not yet waited for. Waiting
+/// while an exception unwinds the rank would wait for peers that it is about to let down, so they
+/// are told first.
 class RendezvousWork : public Pending::Work {
  public:
   RendezvousWork(Rendezvous& rendezvous, int rank) : rendezvous_(rendezvous), rank_(rank) {}

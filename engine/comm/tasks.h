@@ -21,20 +21,20 @@ bool available();
 /// Calls body(0) to body(count − 1), which throw nothing, and returns when all have ended. Throws
 /// InputError where there is no memory for their stacks.
 void run(size_t count, const std::function<void(size_t)>& body);
-/// Whether the caller is a task.
+/// True if the caller is a task.
 bool inside();
 
 struct Task;
 /// The caller waits, and `waiting` is who it is, until somebody wakes it up. False: every task
 /// waits, and this one has for longest, so nobody ever will.
 bool wait(Task*& waiting);
-/// Where somebody waits. Only from a task of the same thread.
+/// Makes ready whoever waits there, if anybody does. Called by tasks of the same thread only.
 void wake(Task*& waiting);
 
 }  // namespace tasks
 
-/// What one thread or task waits on until another changes something that a mutex guards: a
-/// condition variable of either.
+/// A condition variable for threads and tasks: one of them waits until another changes something
+/// that a mutex guards.
 class Signal {
  public:
   enum class End : uint8_t {
@@ -57,7 +57,7 @@ class Signal {
     }
     return End::ready;
   }
-  /// The same, however late it is.
+  /// Waits without a deadline.
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& lock, Ready ready) {
     if (!tasks::inside())

@@ -27,10 +27,10 @@ class HostCopy {
   const View on_device_, on_host_;
 };
 
-/// What the inner group has started, between the copies of its operands.
+/// A call of the inner group, between the copies of its operands.
 class ThroughHostWork final : public Pending::Work {
  public:
-  /// What is at `from` is to be communicated, and to arrive at `to`; null where there is no such.
+  /// Communicates `from`; the result arrives at `to`. Null where a call has none.
   ThroughHostWork(std::unique_ptr<HostCopy> from, std::unique_ptr<HostCopy> to)
       : from_(std::move(from)), to_(std::move(to)) {}
 

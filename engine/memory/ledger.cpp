@@ -36,7 +36,7 @@ std::string in_words(Place place, Kind kind) {
   return is_of_the_model(kind) ? "for the whole model of a rank" : "outside the layers";
 }
 
-/// What makes less memory of a kind be needed.
+/// Advice that reduces memory of a kind.
 const char* next_step(Kind kind) {
   if (is_of_the_model(kind))
     return "a larger tensor-parallel size, replicas that share it (--shard), or a smaller model";

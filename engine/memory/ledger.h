@@ -11,7 +11,7 @@
 
 namespace frugal::engine {
 
-/// What memory is for. `statistics` are the small buffers that the papers neglect (means and
+/// Purpose of memory. `statistics` are the small buffers that the papers neglect (means and
 /// deviations of layer norms, of softmaxes over the vocabulary); they are shown apart.
 enum class Kind : uint8_t {
   parameter,
@@ -27,20 +27,20 @@ std::string_view name_of(Kind kind);
 
 using BytesPerKind = std::array<int64_t, kind_count>;
 
-/// Which module keeps something. `layer` is what a layer keeps besides its modules, `model` what
-/// the model does besides its layers.
+/// Module that keeps something. `layer` is for a layer's own, besides its modules, `model` for the
+/// model's own, besides its layers.
 enum class Part : uint8_t { model, embedding, layer, norm, attention, mlp, head };
 inline constexpr int part_count = 7;
 std::string_view name_of(Part part);
 
-/// What is held of a kind of module: so many tensors, which have so many bytes together.
+/// Number of tensors that a kind of module holds, and their bytes together.
 struct Held {
   int64_t tensors = 0, bytes = 0;
   auto operator<=>(const Held&) const = default;
 };
 using HeldPerPart = std::array<Held, part_count>;
 
-/// Which part of a run memory belongs to; −1 where there is none.
+/// Part of a run that memory belongs to; −1 where there is none.
 struct Place {
   int layer = -1;
   int microbatch = -1;
@@ -76,7 +76,7 @@ class Ledger {
   /// Throws OutOfMemory, naming kind, place and the bytes that were missing.
   Entry take(int64_t bytes, Kind kind, Place place = {});
   void give_back(const Entry& entry) noexcept;
-  /// Where its values are; null on a device that has none, whatever it calls the entry.
+  /// Address of its values; null on a device that has none, whatever it calls the entry.
   void* values_at(const Entry& entry) const { return device_.backed() ? entry.data : nullptr; }
   bool has_values() const { return device_.backed(); }
   /// Counts the memory for something else from now on, and for this place.
@@ -91,7 +91,7 @@ class Ledger {
   /// The most that the activations of all layers were together; what is kept outside the layers is
   /// left out.
   int64_t peak_in_layers() const { return sums_.peak_in_layers; }
-  /// What each kind held at the moment of the total peak.
+  /// Bytes of each kind at the moment of the total peak.
   const BytesPerKind& at_peak() const { return sums_.at_peak; }
   /// All bytes that were ever kept from a forward to a backward pass: activations and statistics.
   int64_t kept() const { return sums_.kept; }
@@ -99,7 +99,7 @@ class Ledger {
   const HeldPerPart& held_per_part() const { return sums_.held; }
   /// Notes what of these a pass has added that began with `before`. The first note stays.
   void note_kept(const HeldPerPart& before);
-  /// What that was; none where no pass has been noted.
+  /// Tensors kept per module; none if no pass has been noted.
   const std::optional<HeldPerPart>& kept_per_part() const { return kept_per_part_; }
   /// Bytes of a kind now in use at a place, of those taken since a timeline is recorded.
   int64_t current(Kind kind, Place place) const;

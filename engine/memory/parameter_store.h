@@ -14,7 +14,7 @@ struct ParameterUnit {
   struct Stretch {
     int64_t begin = 0, count = 0;
     int64_t end() const { return begin + count; }
-    /// What both have; it may be none.
+    /// Intersection; it may be empty.
     Stretch shared_with(const Stretch& other) const {
       const int64_t first = std::max(begin, other.begin);
       return {first, std::max<int64_t>(std::min(end(), other.end()) - first, 0)};
@@ -31,16 +31,16 @@ struct ParameterUnit {
 
   /// Stretch of the block of all elements that is part `index`.
   Stretch part(int index) const { return {offset + index * (elements / parts), elements / parts}; }
-  /// Where a rank's part begins in a block that has its parts of all units and nothing else.
+  /// Begin of a rank's part in a block that has its parts of all units and nothing else.
   int64_t part_offset() const { return offset / parts; }
 };
 
-/// Where the weights and gradients of one rank live. Reserved ahead for a whole model they are one
+/// Memory of the weights and gradients of one rank. Reserved ahead for a whole model they are one
 /// block each, in which parameters follow each other, so that what is done to all of them alike
 /// (clearing gradients, their norm, the optimizer's step) is one operation and not one for each.
 /// Otherwise each parameter has memory of its own.
 ///
-/// How much to reserve is found by constructing the model twice: the first time, while counting,
+/// The size to reserve is found by constructing the model twice: the first time, while counting,
 /// parameters only say how large they are.
 class ParameterStore {
  public:
@@ -54,21 +54,21 @@ class ParameterStore {
   struct Types {
     DType weight;
     std::optional<DType> gradient;  ///< none where gradients have no place of their own
-    /// Whether vectors (biases, gains) lie behind everything else, so that what is done to the
-    /// gradients of all vectors is one operation.
+    /// Puts vectors (biases, gains) behind everything else, so that what is done to the gradients
+    /// of all vectors is one operation.
     bool vectors_last = false;
-    /// Whether a program has each parameter in memory of its own. They follow each other all the
+    /// Gives each parameter memory of its own, as some programs do. They follow each other all the
     /// same: what has no values need not be in one block (Tensor).
     bool separate = false;
     /// Number of replicas that have a part each; 1: there are no units.
     int parts = 1;
-    /// Whether the block of weights has a rank's parts alone.
+    /// Has the block of weights hold a rank's parts alone.
     bool part_of_weights = false;
   };
 
   void count(const Types& types);
   bool counting() const { return counting_; }
-  /// What follows is divided together, and apart from what comes before.
+  /// Begins a unit: parameters that are divided together, and apart from earlier ones.
   void begin_unit();
   /// One parameter more, while counting.
   void add(const Shape& shape);
@@ -91,7 +91,7 @@ class ParameterStore {
   /// belongs to that place.
   Memory take(Ledger& ledger, const Types& types, const Shape& shape, Place place = {});
 
-  /// What comes after has memory of its own again.
+  /// Ends the reserved block: later parameters have memory of their own again.
   void close();
 
  private:

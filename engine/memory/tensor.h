@@ -17,8 +17,8 @@ class Tensor {
   Tensor() = default;
   /// New memory of the given kind, content arbitrary; throws OutOfMemory.
   Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place = {});
-  /// The same in pieces of memory of their own, whose sizes are in proportion to `pieces`: what has
-  /// no values need not be in one. None: in one.
+  /// Allocates pieces of memory whose sizes are in proportion to `pieces`; none: one piece. A
+  /// tensor without values need not be in one.
   Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place,
          const Pieces& pieces);
   /// Memory without values that the ledger counts already: the entry goes back to it with the last
@@ -31,9 +31,9 @@ class Tensor {
   const Shape& shape() const { return view_.shape; }
   DType type() const { return view_.type; }
 
-  /// Which part of a run its memory belongs to.
+  /// Part of a run that its memory belongs to.
   Place place() const;
-  /// Whether both have a share in the same memory, which is some.
+  /// True if both have a share in the same memory, which is not empty.
   bool shares_memory_with(const Tensor& other) const {
     return storage_ != nullptr && storage_ == other.storage_;
   }
@@ -42,7 +42,7 @@ class Tensor {
   /// Memory of another ledger, of as many bytes in as many pieces: [n] u8, content arbitrary;
   /// throws OutOfMemory.
   Tensor as_much_of(Ledger& ledger, Kind kind, Place place) const;
-  /// Where it begins in its memory, in bytes; 0 where that has no values.
+  /// Offset in its memory, in bytes; 0 where that has no values.
   int64_t first_byte() const;
   /// A view as `like` of this memory, which begins at such a byte.
   Tensor at(int64_t first_byte, const View& like) const;
@@ -51,7 +51,7 @@ class Tensor {
   Tensor with_view(const View& view) const;
   Tensor reshaped(const Shape& to) const { return with_view(view_.reshaped(to)); }
 
-  /// From now on counted under this kind and at this place (for all who share it).
+  /// Counts it under this kind and at this place from now on, for all who share it.
   const Tensor& labelled(Kind kind, Place place) const;
   void release() { *this = Tensor(); }
 

@@ -17,7 +17,7 @@ class AddressRanges {
   /// None of the addresses are in it yet.
   void insert(AddressRange range);
   void erase(AddressRange range);
-  /// How many of these addresses are in it.
+  /// Number of these addresses that it contains.
   int64_t common(AddressRange range) const;
   /// The smallest range of at least so many addresses; of several, the lowest.
   std::optional<AddressRange> smallest(int64_t size) const;

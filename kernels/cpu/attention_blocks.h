@@ -29,8 +29,8 @@ class AttentionBlocks {
   Range cols(int64_t j) const {
     return {j * block_cols, std::min(block_cols, op_.cols() - j * block_cols)};
   }
-  /// Those columns of a block that some of the rows see, from a multiple of block_rows on, so that
-  /// few different sizes come up: count is 0 where none is.
+  /// Columns of a block that some of the rows see, from a multiple of block_rows on, so that few
+  /// different sizes come up. count is 0 if there are none.
   Range seen(Range rows, int64_t j) const {
     const Range all = cols(j);
     if (!op_.causal) return all;

@@ -49,7 +49,7 @@ void prepare(CpuGemm& gemm, const AttentionBlocks& blocks, const Task& task) {
     }
 }
 
-/// Whether so much is worth other threads' waking up.
+/// True if the work is worth waking other threads up.
 inline bool worth_threads(const FusedAttention& op) {
   constexpr int64_t scores = 16384;
   return op.batch() * op.rows() * op.cols() >= scores;

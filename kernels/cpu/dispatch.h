@@ -11,7 +11,7 @@ namespace frugal::kernels {
 const Kernels& choose_kernels();
 /// The instruction set of choose_kernels(): "avx2". Throws as it does.
 std::string_view choose_instructions();
-/// What FRUGAL_SIMD asks for; empty where it does not.
+/// Value of FRUGAL_SIMD; empty if it is not set.
 std::string_view wanted_instructions();
 
 }  // namespace frugal::kernels

@@ -61,8 +61,8 @@ struct Matrices {
     (col_stride == 1 ? m.row_stride : m.col_stride) = run();
     return m;
   }
-  /// From how many rows of the result on it pays to copy the second operand, with a cache line
-  /// between rows. Where they lie a multiple of 2 KiB apart, those of a column's neighbourhood
+  /// Number of the result's rows from which on it pays to copy the second operand, with a cache
+  /// line between rows. Where they lie a multiple of 2 KiB apart, those of a column's neighbourhood
   /// share few sets of the first cache. oneDNN packs by itself what lies a power of two apart, and
   /// what matrix units multiply.
   int64_t rows_worth_a_copy() const {
@@ -74,7 +74,7 @@ struct Matrices {
     if (type == DType::f32 && apart % 2048 == 0) return 128;
     return (type == DType::bf16 && matrix_units) || bytes() > small ? never : 768;
   }
-  /// The same with a cache line between rows.
+  /// Copy with a cache line between rows.
   Matrices padded() const {
     constexpr int64_t line = 64;
     Matrices m = *this;
@@ -87,7 +87,7 @@ struct Matrices {
   }
 };
 
-/// What decides how a multiplication is prepared: the cache's key.
+/// Key of the cache: all that decides how a multiplication is prepared.
 struct Problem {
   Matrices a, b, c;
   bool bias = false, accumulate = false, one_thread = false;
@@ -220,7 +220,7 @@ class Prepared {
   std::vector<Arguments> arguments_;
 };
 
-/// For float64, which oneDNN does not have: only tests need it.
+/// Multiplies float64, which oneDNN does not have; only tests need it.
 void multiply_f64(const Problem& p, const Gemm& op) {
   const int64_t batch = op.batch(), m = p.c.rows, n = p.c.cols, k = p.a.cols;
 #pragma omp parallel for schedule(static) collapse(2) if (batch * m * n * k > 32768)

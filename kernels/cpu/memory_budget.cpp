@@ -30,7 +30,7 @@ int64_t limit_of(const std::string& path) {
   return std::ifstream(path) >> limit ? limit : unlimited;
 }
 
-/// What a group at `path` below `mount`, and all groups around it, leave to this process. A
+/// Bytes that a group at `path` below `mount`, and all groups around it, leave to this process. A
 /// container may see only the mount itself, which the last round looks at.
 int64_t left_in_group(const std::string& mount, std::string path, const char* limit_file,
                       const char* used_key) {

@@ -24,8 +24,8 @@ class MemoryBudget {
   std::atomic<int64_t> taken_ = 0;
 };
 
-/// What this process may take from the machine, less a sixteenth for all that is not a tensor. One
-/// budget for the whole process: ranks that share the memory are counted together.
+/// Memory that this process may take from the machine, less a sixteenth for all that is not a
+/// tensor. One budget for the whole process: ranks that share the memory are counted together.
 std::shared_ptr<MemoryBudget> machine_memory();
 
 /// Bytes the machine can give now without swapping: the kernel's estimate, or less where a control

@@ -73,8 +73,9 @@ struct Layout {
   auto operator<=>(const Layout&) const = default;
 };
 
-/// Where heads share keys and values, each group of them is a batch of its own, [groups, heads,
-/// rows, d] beside [groups, 1, cols, d]; otherwise all matrices are heads of one batch.
+/// Layout of an operand for cuDNN. If heads share keys and values, each group of them is a batch of
+/// its own, [groups, heads, rows, d] beside [groups, 1, cols, d]; otherwise all matrices are heads
+/// of one batch.
 Layout layout_of(const FusedAttention& op, const View& view) {
   const int64_t all = view.shape[0], step = view.stride[0];
   if (view.shape.dims == 4)
@@ -90,7 +91,7 @@ Layout layout_of_statistics(const FusedAttention& op) {
   return {{batch, heads, rows, 1}, {heads * rows, rows, 1, 1}};
 }
 
-/// What decides how an attention is prepared.
+/// All that decides how an attention is prepared.
 using Key = std::tuple<std::vector<Layout>, float, bool, int64_t, float, float>;
 
 Key key_of(const FusedAttention& op, std::initializer_list<View> gradients) {
@@ -126,14 +127,14 @@ void make_output(const Attributes& tensor, const Layout& layout, Id id) {
   set_layout(*tensor, layout);
 }
 
-/// How many columns up to its own a row sees at most.
+/// Number of columns up to its own that a row sees at most.
 std::optional<int64_t> window_of(const FusedAttention& op) {
   return op.window > 0 && op.window < op.rows() ? std::optional(op.window) : std::nullopt;
 }
 
-/// Beside a function of the scores the library takes no mask of its own, so that the function is
-/// both: what becomes of a score, and then which are seen. A score that is not seen has probability
-/// 0, and so has its gradient.
+/// Sets the function of the scores. Beside one the library takes no mask of its own, so that the
+/// function is both: what becomes of a score, and then which are seen. A score that is not seen has
+/// probability 0, and so has its gradient.
 template <class Options>
 void cap_scores(const FusedAttention& op, const Attributes& cap, Options& options) {
   namespace modifiers = fe::graph::attn::score_modifiers;

@@ -12,12 +12,12 @@ namespace frugal::kernels::cuda {
 /// Version of cuDNN, as it was loaded: "9.1.0"; empty in a build without it.
 std::string cudnn_version();
 
-/// What this one asks of a GPU.
+/// Demands of an attention on a GPU.
 inline FusedAttentionNeeds needs_of(const FusedAttention& op) {
   return {op.q.type, op.q.cols(), op.cols(), op.softcap != 0, op.window != 0};
 }
 
-/// Why no cuDNN on any GPU has it; empty where some may.
+/// Reason that no cuDNN on any GPU has it; empty if some may.
 std::string why_never_fused(const FusedAttentionNeeds& needs);
 
 /// Fused attention by cuDNN (kernels/cuda/attention.cpp), or its refusal in a build without it

@@ -39,11 +39,11 @@ void check(cublasStatus_t status, const char* call, const char* file = __builtin
           : "run again with CUBLASLT_LOG_LEVEL=2, which says what the library objects to"));
 }
 
-/// What NVIDIA recommends for Hopper; also enough for older GPUs.
+/// Workspace that NVIDIA recommends for Hopper; also enough for older GPUs.
 constexpr int64_t workspace_bytes = int64_t{32} << 20;
 /// Algorithms that are asked for.
 constexpr int candidates = 12;
-/// That a device keeps ready, of some 2 KB each.
+/// Plans that a device keeps ready, of some 2 KB each.
 constexpr size_t most_plans = 4096;
 
 cudaDataType_t data_type(DType type) {
@@ -117,7 +117,7 @@ cublasLtEpilogue_t epilogue(const BlasProblem& p) {
   return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// Where the depth is divided, partial sums are kept in float32 and not in the result's type.
+/// Keeps partial sums in float32, and not in the result's type, where the depth is divided.
 cublasLtReductionScheme_t reduction(const BlasProblem& p) {
   return p.divisible() ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE;
 }
@@ -179,14 +179,14 @@ struct Blas::State {
 
   /// False where the library proposes nothing.
   bool run(const BlasProblem& problem, const Operands& operands, const Launch& on);
-  /// With the fastest algorithm, which is kept; with the library's first until there is memory to
-  /// time them in. `untimed`: Plan::untimed so far.
+  /// Plans a product with the fastest algorithm, which is kept; with the library's first until
+  /// there is memory to time them in. `untimed`: Plan::untimed so far.
   Plan prepare(const BlasProblem& problem, const Operands& operands, const Launch& on,
                int64_t untimed = 0);
   cublasStatus_t multiply(const BlasProblem& problem, const Plan& plan, const Operands& operands,
                           const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
   std::vector<cublasLtMatmulAlgo_t> propose(const BlasProblem& problem, const Plan& plan) const;
-  /// Whether the library can compute the product so, here.
+  /// True if the library can compute the product so, here.
   bool accepts(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const;
   /// The fastest; none where there is no memory to time them in.
   std::optional<cublasLtMatmulAlgo_t> choose(const BlasProblem& problem, const Plan& plan,
@@ -251,7 +251,7 @@ bool Blas::State::accepts(const Plan& plan, const cublasLtMatmulAlgo_t& algorith
          found.workspaceSize <= static_cast<size_t>(workspace_bytes);
 }
 
-/// On the operands themselves, but for what is accumulated into.
+/// Times the operands themselves, but for what is accumulated into.
 std::optional<cublasLtMatmulAlgo_t> Blas::State::choose(
     const BlasProblem& problem, const Plan& plan, Operands operands,
     const std::vector<cublasLtMatmulAlgo_t>& proposed, const Launch& on) const {
@@ -328,7 +328,7 @@ void Blas::run(const Gemm& op, const Launch& on) {
                                 problem.text()));
 }
 
-/// What the library writes is y, and what stands before GELU its auxiliary output.
+/// Has the library write y, and what stands before GELU as its auxiliary output.
 bool Blas::run(const GemmGelu& op, const Launch& on) {
   Gemm product = op.gemm;
   product.c = op.y;

@@ -13,8 +13,8 @@ struct ColumnMajor {
   bool operator==(const ColumnMajor&) const = default;
 };
 
-/// What the library does with a product before it writes it, or beside it. `auxiliary` is what
-/// stands before GELU: written by gelu, read by gelu_backward. bias_gradient writes the sums of b
+/// Work of the library on a product before it writes it, or beside it. `auxiliary` is what stands
+/// before GELU: written by gelu, read by gelu_backward. bias_gradient writes the sums of b
 /// over the depth, [n] of d's type.
 enum class Epilogue : uint8_t { none, gelu, gelu_backward, bias_gradient };
 
@@ -38,16 +38,16 @@ struct BlasProblem {
   BlasProblem(const Gemm& op, bool tf32, Epilogue epilogue = Epilogue::none,
               const View& auxiliary = {});
 
-  /// Whether the library reads or writes a bias's memory.
+  /// True if the library reads or writes a bias's memory.
   bool has_bias() const { return bias || epilogue == Epilogue::bias_gradient; }
   bool has_auxiliary() const {
     return epilogue == Epilogue::gelu || epilogue == Epilogue::gelu_backward;
   }
-  /// Whether the library may divide the depth among blocks. It rounds the sum of their parts to
+  /// True if the library may divide the depth among blocks. It rounds the sum of their parts to
   /// d's type before an epilogue (pytorch/pytorch pull request 180875; seen on an H100 with
   /// cuBLASLt 13.1), so that a bf16 product with one stays whole.
   bool divisible() const;
-  /// Whether the library may be asked to do the epilogue with the product: bf16 only (GELU of
+  /// True if the library may be asked to do the epilogue with the product: bf16 only (GELU of
   /// float32 would be an approximation), and laid out as its documentation demands. Where operands
   /// cannot be read 16 bytes at a time, it rounds the product to bf16 before it adds a bias (seen
   /// on an H100 with cuBLASLt 13.1).

@@ -30,8 +30,8 @@ namespace {
 /// moment then waits for a later one of the same stream: longer, never shorter.
 constexpr size_t event_count = 128;
 
-/// What other ranks wait for goes before what is computed: a kernel of NCCL's that has to wait for
-/// places behind a product's keeps them waiting, too.
+/// True for streams that other ranks wait for; they go before what is computed. A kernel of NCCL's
+/// that has to wait for places behind a product's keeps them waiting, too.
 bool goes_first(Stream stream) {
   return stream != Stream::compute && stream != Stream::copy && stream != Stream::to_host &&
          stream != Stream::from_host;

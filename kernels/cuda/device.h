@@ -53,7 +53,7 @@ class CudaDevice final : public Device {
   void copy_to_host(void* host, const View& from) override;
   void copy_from_host(const View& to, const void* host) override;
 
-  /// For communicators.
+  /// Stream of CUDA's, for communicators.
   cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)]; }
   void make_current() const;
   /// Called again and again while synchronize() waits, and when all has ended; may throw. A device

@@ -26,7 +26,8 @@ float least(const std::vector<Candidate>& candidates, float Candidate::*time) {
   return least;
 }
 
-/// What is loaded while a stream is idle counts as time on it, but never more than the host took.
+/// Executes each candidate once. Loading while a stream is idle counts as time on it, but never
+/// more than the host took.
 std::vector<Candidate> executed_once(size_t count, const Execute& execute) {
   std::vector<Candidate> candidates;
   float spent = 0;

@@ -14,7 +14,7 @@ struct Execution {
 /// Executes a candidate; none where that fails.
 using Execute = std::function<std::optional<Execution>(size_t candidate)>;
 
-/// Which of so many candidates is the fastest, the best guesses being first; none where all fail.
+/// Index of the fastest candidate, the best guesses being first; none if all fail.
 ///
 /// Each is executed once untimed, because a first execution loads its code, and then all are timed
 /// once. Those that are far behind leave, and while there is time the others are timed again by

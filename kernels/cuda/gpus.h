@@ -6,8 +6,8 @@
 
 #include "kernels/device.h"
 
-/// What there is of CUDA here. Nothing of CUDA's own is needed to include this:
-/// kernels/cuda/none.cpp implements it where the program is built without.
+/// CUDA's GPUs and libraries, as far as this machine and build have them. Nothing of CUDA's own is
+/// needed to include this: kernels/cuda/none.cpp implements it where the program is built without.
 namespace frugal::kernels {
 
 /// One GPU, as its driver describes it.
@@ -19,7 +19,7 @@ struct Gpu {
   int multiprocessors = 0;
   int driver = 0;   ///< newest CUDA version that the driver supports: 13000 is 13.0
   int runtime = 0;  ///< of the toolkit that the program is built with
-  /// Which one it is, of all there are: "GPU-…", as `nvidia-smi -L` has it.
+  /// Identity among all GPUs: "GPU-…", as `nvidia-smi -L` has it.
   std::string uuid = {};
 };
 
@@ -37,26 +37,26 @@ int64_t free_gpu_memory(int index = 0);
 /// gpus() without throwing: empty where there are GPUs, else the reason.
 std::string why_no_gpu();
 
-/// Why this process cannot use one of its GPUs any more: an error that leaves it so, such as an
-/// illegal access. Empty where it can. Does not wait for what is issued.
+/// Reason that this process cannot use one of its GPUs any more: an error that leaves it so, such
+/// as an illegal access. Empty if it can. Does not wait for what is issued.
 std::string why_gpu_lost();
 
-/// Whether products of float32 matrices are computed in tf32 on a GPU: FRUGAL_TF32=1.
+/// True if products of float32 matrices are computed in tf32 on a GPU: FRUGAL_TF32=1.
 bool tf32_products();
 
-/// Whether every operation is waited for, so that an error names the one that caused it:
+/// True if every operation is waited for, so that an error names the one that caused it:
 /// FRUGAL_CUDA_SYNCHRONOUS is set.
 bool cuda_synchronous();
 
-/// What decides whether a GPU has fused attention.
+/// All that decides if a GPU has fused attention.
 struct FusedAttentionNeeds {
   DType type;
   int64_t head_size;  ///< elements of a query, key and value
   int64_t cols;       ///< keys of a head in one operation
   bool softcap = false, window = false;
 };
-/// Why fused attention cannot be computed on a GPU by this build, or on the first GPU where there
-/// is one; empty where it can. Separate attention, which has neither soft caps nor windows, is
+/// Reason that fused attention cannot be computed on a GPU by this build, or on the first GPU if
+/// there is one; empty if it can. Separate attention, which has neither soft caps nor windows, is
 /// named as a way out where there is none of them.
 std::string why_no_fused_attention(const FusedAttentionNeeds& needs);
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-/// What outlives a device, because making it takes long.
+/// Objects that outlive a device, because making them takes long.
 namespace frugal::kernels::cuda {
 
 /// Made once and used again, by a key. There are `most` of them: beyond that the one whose use is
@@ -29,7 +29,7 @@ class Kept {
     return order_.front().second;
   }
 
-  /// Whether get(key) may have another one go.
+  /// True if get(key) may have another one go.
   bool full_without(const Key& key) const {
     return order_.size() >= most_ && !by_key_.contains(key);
   }

@@ -13,7 +13,7 @@ namespace frugal::kernels::cuda {
 class Scratch {
  public:
   virtual ~Scratch() = default;
-  /// At least this many bytes, 256-byte aligned. Throws OutOfMemory.
+  /// Returns at least this many bytes, 256-byte aligned. Throws OutOfMemory.
   virtual void* bytes(size_t count) = 0;
   template <class T>
   T* take(size_t elements) {
@@ -21,7 +21,7 @@ class Scratch {
   }
 };
 
-/// Where and for which device kernels are launched.
+/// Stream and device that kernels are launched on.
 struct Launch {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t small_step = 512, large_step = int64_t{2} << 20;
 
-/// What is taken for a request. The driver gives large blocks in pages of 2 MiB anyway.
+/// Bytes that are taken for a request. The driver gives large blocks in pages of 2 MiB anyway.
 int64_t size_class(int64_t bytes) {
   const int64_t step = bytes < large_step / 2 ? small_step : large_step;
   const int64_t size = bytes < 1 ? 1 : bytes;

@@ -84,7 +84,7 @@ CUmemAllocationProp properties_of(int device) {
   return properties;
 }
 
-/// On which this process has had memory, as bits.
+/// Devices on which this process has had memory, as bits.
 std::atomic<uint64_t> devices_used = 0;
 
 }  // namespace
@@ -121,7 +121,7 @@ unsigned long long& PagedMemory::handle_of(int number) {
   return handles_[i];
 }
 
-/// Whether the pages are there, or can be had.
+/// True if the pages are there, or can be had.
 bool PagedMemory::have(const std::vector<int>& pages) {
   const auto is_missing = [&](int number) { return handle_of(number) == 0; };
   const auto missing = static_cast<size_t>(std::ranges::count_if(pages, is_missing));
@@ -140,7 +140,8 @@ bool PagedMemory::have(const std::vector<int>& pages) {
   return true;
 }
 
-/// For its own device, and those of other ranks in this process, as memory that the runtime gives.
+/// Gives access to its own device, and those of other ranks in this process, as to memory that the
+/// runtime gives.
 void PagedMemory::allow(char* begin, size_t pages) const {
   std::vector<CUmemAccessDesc> all;
   for (int device = 0; device < most_devices; ++device)

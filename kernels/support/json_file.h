@@ -13,7 +13,8 @@ namespace frugal::kernels {
 /// `name` stands for the file in messages. Refuses a key that stands twice in one object, and what
 /// is nested so deeply that nobody wrote it.
 nlohmann::json parse_json(std::string_view text, const std::string& name);
-/// The same; throws nlohmann::json::exception for text that is not JSON, which says where.
+/// Like parse_json(), but throws nlohmann::json::exception for text that is not JSON; it says
+/// where.
 nlohmann::json parse_json_strictly(std::string_view text, const std::string& name);
 /// A file's content; throws InputError where it is absent or cannot be read.
 std::string read_text(const std::string& path);

@@ -16,7 +16,7 @@ struct NamedFolder {
   std::vector<std::string> names() const;
 };
 
-/// Whether it is a file's path and no name: it contains a slash or ends in .json.
+/// True for a file's path, which contains a slash or ends in .json; false for a name.
 bool is_path(const std::string& name_or_path);
 
 struct NamedFile {

@@ -4,7 +4,7 @@
 
 namespace frugal::kernels {
 
-/// Whether a path leads to a folder, or to anything. One that cannot be followed, such as a name
+/// True if a path leads to a folder, or to anything. One that cannot be followed, such as a name
 /// that is too long or a link to itself, leads to nothing: whoever opens it says why.
 inline bool is_folder(const std::filesystem::path& path) {
   std::error_code unreadable;

@@ -15,7 +15,7 @@ namespace {
 
 using namespace nccl;  // NOLINT: what is below is NCCL's, in the engine's namespace
 
-/// Of ranks that are threads.
+/// Peers that are threads of this process.
 class ThreadPeers final : public NcclPeers {
  public:
   ThreadPeers(int size, double deadline) : deadline_(deadline), local_(size, deadline) {

@@ -10,22 +10,22 @@
 /// engine/comm/nccl/no_nccl.cpp implements it where the program is built without.
 namespace frugal::engine {
 
-/// Why this build cannot run several ranks on GPUs; empty where it has NCCL.
+/// Reason that this build cannot run several ranks on GPUs; empty if it has NCCL.
 std::string why_no_nccl();
 
 /// Version of NCCL, as it was loaded: "2.27.3"; empty in a build without it.
 std::string nccl_version();
 
-/// Whether NCCL is told that ranks may share a GPU: NCCL_MULTI_RANK_GPU_ENABLE=1, an experiment of
+/// True if NCCL is told that ranks may share a GPU: NCCL_MULTI_RANK_GPU_ENABLE=1, an experiment of
 /// NCCL's. What such ranks compute is right; their times say nothing of GPUs apart.
 bool ranks_may_share_gpus();
-/// Why NCCL, as it was loaded, lets no ranks share a GPU, whatever it is told; empty where it does.
+/// Reason that the loaded NCCL lets no ranks share a GPU, whatever it is told; empty if it does.
 std::string why_no_shared_gpus();
 /// GPU of rank `rank` of a process that has so many, from the first on: as many ranks as GPUs have
 /// one each, more take turns.
 constexpr int gpu_of_rank(int rank, int first, int gpus) { return first + rank % gpus; }
 
-/// To whom the ranks of a group send messages, from the first to the last or back.
+/// Receivers of a group's messages: each rank's next or previous one, or nobody.
 enum class MessagesTo : uint8_t { nobody, next, previous };
 
 /// Blocks of a kernel of NCCL's, at most: of a group's collectives, and of a group that is for
@@ -78,17 +78,17 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, doub
 
 class World;
 
-/// Of a group of processes, what this one has to say.
+/// This process's part in a group of processes.
 struct NcclProcess {
   std::string_view name = {};  ///< the group's, for messages: "tensor"
   Stream stream = Stream::communication;
   MessagesTo messages = MessagesTo::nobody;
 };
-/// The same where ranks are processes of a world, to which this one's `device` belongs: all of the
-/// world call it, as often and in the same order, each with the ranks of a group, whose first one
-/// says how they connect. A group has one communicator here, this process's; null where it is in
-/// none of these ranks. The world's deadline holds, and its failures are thrown. Before a group
-/// ends, its ranks must all have done what they do with it.
+/// Makes a group of ranks that are processes of a world; `device` is this one's. All processes of
+/// the world call it, equally often and in the same order, each with the ranks of a group. The
+/// first of these says how they connect. A group has one communicator here, this process's; null
+/// where it is in none of these ranks. The world's deadline holds, and its failures are thrown.
+/// Before a group ends, its ranks must all have done what they do with it.
 std::unique_ptr<Group> make_nccl_process_group(World& world, const std::vector<int>& ranks,
                                                Device& device, const NcclProcess& own);
 

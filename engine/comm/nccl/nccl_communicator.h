@@ -11,8 +11,8 @@
 
 namespace frugal::engine::nccl {
 
-/// What the ranks of a group have beside NCCL: where they learn how to connect, that one of them
-/// has failed, and tell it.
+/// Channel between the ranks of a group beside NCCL: by it they learn how to connect, and tell each
+/// other that one has failed.
 class NcclPeers {
  public:
   NcclPeers() = default;
@@ -25,9 +25,9 @@ class NcclPeers {
   virtual const ncclUniqueId& id() const = 0;
   /// Throws once a rank has failed.
   virtual void check() = 0;
-  /// This rank has failed: tells the others, and ends what is under way here.
+  /// Tells the others that this rank has failed, and ends what is under way here.
   virtual void fail(const std::exception_ptr& error) noexcept = 0;
-  /// The same where who calls it tells the ranks of other processes.
+  /// Like fail(), for a caller that tells the ranks of other processes itself.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
@@ -37,12 +37,12 @@ struct NcclPlace {
   CudaDevice& device;
   Stream stream;  ///< to which everything is issued
   MessagesTo messages;
-  /// Where it notes what its device waits for, for the group of this name; null: nowhere.
+  /// Notes what the device waits for in the group of this name; null: notes nothing.
   Activity* activity = nullptr;
   std::string_view group = {};
 };
 
-/// What a rank says to the others by NCCL.
+/// Communicator of a rank by NCCL.
 std::unique_ptr<Communicator> make_communicator(NcclPeers& peers, NcclLink& link,
                                                 const NcclPlace& place);
 

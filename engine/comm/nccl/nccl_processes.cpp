@@ -12,7 +12,7 @@ namespace {
 
 using namespace nccl;  // NOLINT: what is below is NCCL's, in the engine's namespace
 
-/// Of ranks that are processes: the world tells them of failures.
+/// Peers that are processes: the world tells them of failures.
 class ProcessPeers final : public NcclPeers {
  public:
   ProcessPeers(World& world, int size, const ncclUniqueId& id, CudaDevice& device)
@@ -23,7 +23,8 @@ class ProcessPeers final : public NcclPeers {
   double deadline() const override { return world_.deadline(); }
   const ncclUniqueId& id() const override { return id_; }
   void check() override { world_.check(); }
-  /// Who hears of it ends its links, and NCCL reports that to others: so the world is told first.
+  /// Tells the world first: whoever hears of the failure ends its links, and NCCL reports that to
+  /// others.
   void fail(const std::exception_ptr& error) noexcept override {
     world_.fail(failure_of(error, world_.rank()));
     link_.stop();
@@ -54,7 +55,7 @@ class NcclProcessGroup final : public Group {
   const std::unique_ptr<Communicator> communicator_;
 };
 
-/// That of the group's first rank, which all processes learn.
+/// Id made by the group's first rank; all processes learn it.
 ncclUniqueId id_of_group(World& world, int first) {
   ncclUniqueId id{};
   std::string mine;

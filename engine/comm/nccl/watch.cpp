@@ -13,7 +13,7 @@ void Watch::forget_ended() {
   while (!flights_.empty() && flights_.front().ended()) flights_.pop_front();
 }
 
-/// What breaks the library for this rank leaves the others waiting for it.
+/// Tells the others, who would otherwise wait for a rank whose library is broken.
 void Watch::throw_if_bad() {
   surroundings_.throw_if_failed();
   try {

@@ -16,14 +16,14 @@ namespace frugal::engine {
 /// way makes progress. To be used by the rank's thread.
 class Watch {
  public:
-  /// Where the watch learns things and says them.
+  /// Sources and sinks of the watch's news.
   struct Surroundings {
     std::function<void()> throw_if_failed;  ///< PeerLost when another rank failed
     std::function<void()> throw_if_broken;  ///< when the library reports an error
     /// Tells the others; ends what is under way.
     std::function<void(const std::exception_ptr&)> fail;
     std::function<double()> now;  ///< seconds
-    /// Where it is noted what the device waits for, of the group of this name; null: nowhere.
+    /// Notes what the device waits for in the group of this name; null: notes nothing.
     Activity* activity = nullptr;
     std::string_view group = {};
   };
@@ -33,11 +33,11 @@ class Watch {
     View data;
   };
 
-  /// What ends within `deadline` seconds of being looked for is in time.
+  /// A call is in time if it ends within `deadline` seconds after it was first looked for.
   Watch(int rank, double deadline, Surroundings surroundings)
       : rank_(rank), deadline_(deadline), surroundings_(std::move(surroundings)) {}
 
-  /// Whether there is anywhere to note what the device waits for.
+  /// True if it is noted what the device waits for.
   bool notes() const { return surroundings_.activity != nullptr; }
   /// A collective is under way until `ended` says otherwise, which may throw. Once `begun` the
   /// device waits for the other ranks; until then it computes.

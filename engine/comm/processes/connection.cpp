@@ -15,7 +15,7 @@
 namespace frugal::engine {
 namespace {
 
-/// What goes before a message's body.
+/// Precedes a message's body.
 struct MessageHeader {
   uint64_t size;
   uint64_t number;

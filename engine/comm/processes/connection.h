@@ -24,7 +24,7 @@ class Descriptor {
   int number_;
 };
 
-/// What one process tells another.
+/// Unit of conversation between two processes.
 struct Message {
   enum class Kind : uint8_t {
     hello,     ///< who connects
@@ -52,7 +52,7 @@ class Connection {
   void send(const Message& message);
   /// Sends as much as the network takes now.
   void flush();
-  /// What has come. Closes where the other side has closed, or cannot be reached.
+  /// Returns what has arrived. Closes if the other side has closed, or cannot be reached.
   std::vector<Message> receive();
   void close() noexcept { socket_.close(); }
 
@@ -61,14 +61,14 @@ class Connection {
   std::string in_, out_;
 };
 
-/// Where rank 0 waits for the others.
+/// Socket at which rank 0 waits for the others.
 class Listener {
  public:
-  /// At any free port, or at this one, with a secret that who connects must know: any, or this one.
-  /// Throws InputError where the port is taken.
+  /// Listens at `port`; 0: at any free one. Whoever connects must know the secret; empty: a random
+  /// one. Throws InputError if the port is taken.
   explicit Listener(int port = 0, std::string secret = "");
 
-  /// Where it can be reached, for connect_to(): port, secret, this host's name and its addresses.
+  /// Argument for connect_to(): port, secret, this host's name and its addresses.
   std::string address() const;
   const std::string& secret() const { return secret_; }
   int number() const { return socket_.number(); }

@@ -190,7 +190,7 @@ class MpiCommunicator final : public Communicator {
       return MPI_Irecv(data.data, count(data), mpi_type(data.type), from, tag, comm_, request);
     });
   }
-  /// Of a collective made of messages; those of others that are under way have other tags.
+  /// Tag of a collective made of messages, different from those of others that are under way.
   int next_tag() { return message_tag + 1 + static_cast<int>(tagged_++ % (1 << 14)); }
 
   Pending pending(std::shared_ptr<Flight> flight, std::string_view name, const View& data) {
@@ -211,8 +211,8 @@ class MpiCommunicator final : public Communicator {
     reduce_into(sum.type, sources.data(), size_, 0, sum.size(), &target, 1, 0);
   }
 
-  /// Of two ranks: each sends all it has and sums all. No rank waits for what another does after
-  /// it has started, and no more is sent than in chunks.
+  /// All-reduce of two ranks: each sends all it has and sums all. No rank waits for what another
+  /// does after it has started, and no more is sent than in chunks.
   Pending exchange_and_sum(const View& data) {
     const auto flight = flights_.start(static_cast<size_t>(data.bytes()));
     std::byte* const arrived = flight->scratch.bytes.get();
@@ -224,7 +224,7 @@ class MpiCommunicator final : public Communicator {
     };
     return pending(flight, "all-reduce", data);
   }
-  /// Of more: rank r sums chunk r of everybody's, and sends the sum to everybody.
+  /// All-reduce of more ranks: rank r sums chunk r of everybody's, and sends the sum to everybody.
   Pending sum_chunks(const View& data) {
     const View own = view_of(data, chunk_of(data, rank_, size_));
     const auto flight = flights_.start(static_cast<size_t>(own.bytes() * size_));

@@ -12,14 +12,14 @@
 /// program is built without.
 namespace frugal::engine {
 
-/// Why this build cannot run ranks as processes of MPI's; empty where it can.
+/// Reason that this build cannot run ranks as processes of MPI's; empty if it can.
 std::string why_no_mpi();
 
 /// Version of MPI, as it was loaded: "Open MPI v4.1.4"; empty in a build without it.
 std::string mpi_version();
 
-/// This process as one of those that a launcher has started: MPI is there from its construction to
-/// its end. One at a time; all calls are its thread's.
+/// Lifetime of MPI in this process, one of those that a launcher has started. One at a time; all
+/// calls are its thread's.
 class MpiSession {
  public:
   /// Throws InputError where the build has no MPI.
@@ -33,7 +33,7 @@ class MpiSession {
   int size() const { return size_; }
   /// Rank 0's text, on all.
   std::string tell(const std::string& text) const;
-  /// What came before may never end: MPI is left as it is.
+  /// Leaves MPI as it is at the end: calls that are under way may never end.
   void give_up() { given_up_ = true; }
   /// Ends all processes, with this status.
   [[noreturn]] void abort(int status) const;

@@ -12,8 +12,8 @@
 namespace frugal::engine::mpi {
 namespace {
 
-/// How a process waits: it looks again at once, then lets others have the core, for longer than the
-/// ranks of a step are usually apart, then sleeps.
+/// Policy of a waiting process: it looks again at once, then lets others have the core, for longer
+/// than the ranks of a step are usually apart, then sleeps.
 class Patience {
  public:
   void look_again() {
@@ -24,7 +24,7 @@ class Patience {
     else
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  /// Whether it is time for what need not be looked at every time.
+  /// True in every 16th look, for what need not be looked at more often.
   bool now_and_then() const { return looks_ % 16 == 15; }
 
  private:

@@ -45,9 +45,9 @@ class Flights {
 
   /// A new one, with so many bytes of scratch memory; it goes on from its next advance().
   std::shared_ptr<Flight> start(size_t scratch = 0);
-  /// Until it is over. `call` is what it is, for the message of a deadline that passes.
+  /// Waits until the flight is over. `call` names it in the message of a deadline that passes.
   void wait(const Flight& flight, const std::function<std::string()>& call);
-  /// Until nothing is under way any more.
+  /// Waits until nothing is under way any more.
   void finish();
   /// Lets all go on; whether something is still under way then.
   bool go_on() {

@@ -20,9 +20,9 @@ constexpr auto beat_every = 100ms;
 /// that has lost a process.
 constexpr double word_of_rank_0 = 2;
 constexpr double stop_may_be_a_loss = 0.3;
-/// In which rank 0 hears what all do, before it says whose fault it is.
+/// Seconds in which rank 0 hears what all do, before it says whose fault it is.
 constexpr double hearing_all = 0.25;
-/// For which rank 0 is not heard that is lost.
+/// Seconds without news after which rank 0 counts as lost.
 constexpr double silence_of_rank_0 = 1.5;
 constexpr double connecting = 60;
 

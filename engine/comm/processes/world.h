@@ -27,17 +27,17 @@ class World {
  public:
   struct Options {
     double deadline = 600;  ///< seconds that a process waits for another, in exchange()
-    /// Whether the user wants this process to stop; asked while it waits.
+    /// Returns true if the user wants this process to stop; asked while it waits.
     std::function<bool()> stop = {};
     /// Called, by a thread of the world's, where the process has not ended so many seconds after
     /// the run has failed.
     std::function<void(const Failure&)> overdue = {};
-    /// Where rank 0 waits for the others, and what they must know: any port and secret, or these.
+    /// Port at which rank 0 waits for the others, and what they must know; 0 and empty: any.
     int port = 0;
     std::string secret = {};
   };
-  /// Where the others find rank 0, told to them: it is given rank 0's address and returns that to
-  /// all; MPI does, or the environment.
+  /// Broadcasts rank 0's address: takes it there, and returns it in all processes. MPI does it, or
+  /// the environment.
   using Tell = std::function<std::string(const std::string& address)>;
 
   /// Waits until all processes are connected. Throws InputError where they cannot be.
@@ -56,14 +56,14 @@ class World {
   }
   Activity& activity() { return activity_; }
 
-  /// What each process has, in the order of ranks. All call it, in the same order.
+  /// All-gathers `mine`, in the order of ranks. All processes call it, in the same order.
   std::vector<std::string> exchange(const std::string& mine) { return values(mine, true); }
   /// Gathers for rank 0 alone; the others get nothing, and do not wait.
   std::vector<std::string> gather(const std::string& mine) { return values(mine, false); }
   /// `go_on` lets go on what this process has under way with others, and says whether there still
   /// is something. It is called while the process waits in exchange(), and by go_on().
   void while_waiting(std::function<bool()> go_on) { go_on_ = std::move(go_on); }
-  /// To be called now and then where the process does something else.
+  /// Lets go on what is under way; to be called now and then by whoever does something else.
   bool go_on() const { return go_on_ && go_on_(); }
   /// Throws the failure that has ended the run, if there is one, and Interrupted where the user
   /// wants to stop.
@@ -72,7 +72,7 @@ class World {
   /// it.
   Failure fail(const Failure& failure);
   std::optional<Failure> failure() const;
-  /// Whether this process says how the run ended: rank 0, or where that is lost rank 1.
+  /// True if this process says how the run ended: rank 0, or rank 1 if rank 0 is lost.
   bool speaks() const;
 
   /// The process ends as it should: nobody misses it.
