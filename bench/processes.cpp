@@ -64,7 +64,7 @@ class Ranks {
     if (here()) {
       all.resize(static_cast<size_t>(cluster_->local_ranks()));
       cluster_->run([&](Rank& rank) { all[static_cast<size_t>(rank.index)] = seconds(rank); });
-      all = of_all_ranks(*cluster_, all);
+      all = gather_all(*cluster_, all);
     }
     return Processes::of_first(all.empty() ? 0 : *std::max_element(all.begin(), all.end()));
   }

@@ -34,7 +34,7 @@ HostTensor unwritten_host_tensor(const Shape& shape) {
   return tensor;
 }
 
-void complete(Cluster& cluster, HostTensor& tensor) {
+void gather_written(Cluster& cluster, HostTensor& tensor) {
   if (cluster.ranks() != cluster.local_ranks())
     for (const std::string& bytes : cluster.gather(bytes_of(tensor))) add_written(tensor, bytes);
   for (double& value : tensor.values)

@@ -12,7 +12,7 @@ namespace frugal::engine {
 /// Values of all ranks, in their order, from those of the ranks that are here. Every process of the
 /// cluster calls it.
 template <class T>
-std::vector<T> of_all_ranks(Cluster& cluster, const std::vector<T>& here) {
+std::vector<T> gather_all(Cluster& cluster, const std::vector<T>& here) {
   static_assert(std::is_trivially_copyable_v<T>);
   if (cluster.ranks() == cluster.local_ranks()) return here;
   std::vector<T> all;
@@ -29,6 +29,6 @@ std::vector<T> of_all_ranks(Cluster& cluster, const std::vector<T>& here) {
 HostTensor unwritten_host_tensor(const Shape& shape);
 /// Collects the parts of all ranks on the first process; elements that none has written become
 /// zero. On the other processes the tensor is not whole.
-void complete(Cluster& cluster, HostTensor& tensor);
+void gather_written(Cluster& cluster, HostTensor& tensor);
 
 }  // namespace frugal::engine

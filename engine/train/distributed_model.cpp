@@ -98,7 +98,7 @@ double DistributedModel::evaluate(const Batch& batch) {
         execute(rank, {.schedule = schedule, .batches = {all}, .training = false});
     losses[static_cast<size_t>(rank.index)] = share_of(rank, done.losses.front());
   });
-  return sum_of_shares(of_all_ranks(cluster_, losses)) / counted(batch);
+  return sum_of_shares(gather_all(cluster_, losses)) / counted(batch);
 }
 
 void DistributedModel::check_values() const {
@@ -138,7 +138,7 @@ HostTensor DistributedModel::logits(const MicroBatch& microbatch) {
                    .training = false,
                    .on_logits = collect_logits(rank, logits, guard)});
   });
-  complete(cluster_, logits);
+  gather_written(cluster_, logits);
   return logits;
 }
 
@@ -185,8 +185,8 @@ HostTensors DistributedModel::snapshot(const MicroBatch& microbatch) {
     of(rank).optimizer->clear_gradients();
   });
   for (auto& [name, tensor] : tensors)
-    if (tensor.type == DType::f32) complete(cluster_, tensor);
-  tensors["loss"] = {{1}, {sum_of_shares(of_all_ranks(cluster_, losses))}};
+    if (tensor.type == DType::f32) gather_written(cluster_, tensor);
+  tensors["loss"] = {{1}, {sum_of_shares(gather_all(cluster_, losses))}};
   return tensors;
 }
 
@@ -205,7 +205,7 @@ void DistributedModel::each_weight(const WeightSink& take) {
         gather_into(serial, rank.device, p->view(), p->global_index(rank));
       }
     });
-    complete(cluster_, serial);
+    gather_written(cluster_, serial);
     take(weight.name, serial);
   }
 }

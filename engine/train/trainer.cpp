@@ -141,7 +141,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     notes_[stage_index] = {start, std::move(done.versions)};
     note_work(rank, before, batches.size());
   });
-  of_ranks = of_all_ranks(cluster_, of_ranks);
+  of_ranks = gather_all(cluster_, of_ranks);
   std::vector<StepResult> results(steps);
   for (size_t i = 0; i < of_ranks.size(); ++i)
     results[i % steps] = with_rank(of_ranks[i].result, results[i % steps]);
@@ -151,7 +151,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
   return results;
 }
 
-StepWork Trainer::work() const { return most_work(of_all_ranks(cluster_, std::vector{work_})); }
+StepWork Trainer::work() const { return most_work(gather_all(cluster_, std::vector{work_})); }
 
 void Trainer::note_work(const Rank& rank, const WorkSoFar& before, size_t batches) {
   StageModel& model = *of(rank).model;

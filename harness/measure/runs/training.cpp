@@ -137,7 +137,7 @@ Batch training_batch(const TrainingRun& run, const RunConfig& config, const Targ
 Memory memory_of(Cluster& cluster) {
   std::vector<RankMemory> here;
   for (int i = 0; i < cluster.local_ranks(); ++i) here.push_back(memory_of(cluster.rank(i)));
-  const std::vector<RankMemory> ranks = of_all_ranks(cluster, here);
+  const std::vector<RankMemory> ranks = gather_all(cluster, here);
   Memory memory;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const RankMemory& rank = ranks[i];
