@@ -2,7 +2,7 @@
 #include "experiments/artifacts.h"
 #include "experiments/papers.h"
 #include "harness/cli/command_line.h"
-#include "kernels/cpu/waiting.h"
+#include "kernels/cpu/cores.h"
 
 int main(int argc, char** argv) {
   frugal::kernels::limit_spinning(argv);

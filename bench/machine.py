@@ -1,4 +1,4 @@
-"""A machine's file with the numbers that it takes of its base, for scripts: kernels/virtual/machine_file.h."""
+"""A machine's file with the numbers that it takes of its base, for scripts: kernels/virtual/machine.cpp."""
 
 import json
 import pathlib

@@ -30,7 +30,7 @@ set(nccl_sources ${CMAKE_SOURCE_DIR}/engine/comm/nccl/no_nccl.cpp)
 set(nccl_libraries "")
 if(FRUGAL_HAVE_CUDA)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp
-    ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/ops/*.cu)
+    ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/ops/*.cpp ${CMAKE_SOURCE_DIR}/kernels/cuda/ops/*.cu)
   list(FILTER cuda_sources EXCLUDE REGEX "/none\\.cpp$|/attention[^/]*\\.cpp$")
   set(cuda_libraries CUDA::cudart_static CUDA::cublasLt)
   if(FRUGAL_HAVE_CUDNN)

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "engine/cluster.h"
-#include "engine/comm/observed.h"
+#include "engine/comm/activity.h"
 #include "engine/rank_grid.h"
 
 namespace frugal::engine {

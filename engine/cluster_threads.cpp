@@ -10,7 +10,7 @@
 #include <system_error>
 #include <thread>
 
-#include "engine/comm/explained.h"
+#include "engine/comm/failure.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/cluster.h"
-#include "engine/comm/observed.h"
+#include "engine/comm/activity.h"
 #include "engine/rank_grid.h"
 #include "kernels/cpu/cores.h"
 

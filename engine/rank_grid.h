@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/comm/group.h"
+#include "engine/comm/communicator.h"
 #include "engine/comm/layout.h"
 #include "engine/rank.h"
 

@@ -88,4 +88,40 @@ class Communicator {
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
+/// The communicators of all ranks of a group that are threads of this process.
+class Group {
+ public:
+  Group() = default;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  virtual ~Group() = default;
+
+  virtual int size() const = 0;
+  /// Each is used by one thread at a time, and not after the group.
+  virtual Communicator& communicator(int rank) = 0;
+  /// Forgets an abort and everything unfinished; no rank may be using the group.
+  virtual void reset() = 0;
+};
+
+/// One of so many equal parts of a view's elements: what a collective has for one rank.
+inline View part_of(const View& whole, int64_t part, int64_t parts) {
+  const int64_t count = whole.size() / parts;
+  return whole.flat().sliced(0, part * count, count);
+}
+
 }  // namespace frugal::engine
+
+/// What a caller of a communicator must keep to (engine/comm/communicator.h), checked by every
+/// implementation where a collective is started. A breach is an error of the program:
+/// std::invalid_argument, which names the collective and the views.
+namespace frugal::engine::contract {
+
+void summed(const char* collective, const View& data);
+void gathered(const char* collective, const View& shard, const View& all, int ranks);
+/// Check the operands of all_to_all(), and of shift().
+void exchanged(const View& from, const View& to, int ranks);
+void shifted(const View& from, const View& to);
+void moved(const char* collective, const View& data);
+void peer(const char* collective, int peer, int ranks);
+
+}  // namespace frugal::engine::contract

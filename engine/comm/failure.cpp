@@ -1,5 +1,9 @@
 #include "engine/comm/failure.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -78,6 +82,100 @@ void raise(const Failure& failure) {
       break;
   }
   throw std::runtime_error(failure.reason);
+}
+
+namespace {
+
+/// Ranks of which a message says what they did.
+constexpr size_t most_told = 16;
+/// Seconds for which a rank is not heard that cannot answer: many of World's beats.
+constexpr double silence = 1.5;
+
+bool cannot_answer(const Heard& rank, double now) {
+  return rank.of == Heard::Of::running && now - rank.at > silence;
+}
+
+/// How long the rank has computed while another waited for it; negative where it has not.
+double computing(const Heard& rank, double now) {
+  return rank.state.waiting || rank.of != Heard::Of::running ? -1 : now - rank.state.since;
+}
+
+/// The rank for which `badness` is largest, among those for which it is positive; −1 for none.
+template <class Badness>
+int worst(const std::vector<Heard>& ranks, Badness badness) {
+  int result = -1;
+  double most = 0;
+  for (size_t r = 0; r < ranks.size(); ++r)
+    if (const double bad = badness(ranks[r]); bad > most) {
+      most = bad;
+      result = static_cast<int>(r);
+    }
+  return result;
+}
+
+/// One that has computed for a small part of the time for which others wait is not what they wait
+/// for.
+constexpr double small_part = 0.1;
+
+int late_rank(const std::vector<Heard>& ranks, double now) {
+  const int silent = worst(
+      ranks, [&](const Heard& rank) { return cannot_answer(rank, now) ? now - rank.at : -1; });
+  if (silent >= 0) return silent;
+  double longest_wait = 0;
+  for (const Heard& rank : ranks)
+    if (rank.state.waiting) longest_wait = std::max(longest_wait, now - rank.state.since);
+  return worst(ranks,
+               [&](const Heard& rank) { return computing(rank, now) - small_part * longest_wait; });
+}
+
+int first_not_finite(const std::vector<Heard>& ranks) {
+  const auto at = [](const Heard& rank) {
+    return rank.state.not_finite.name.empty() ? HUGE_VAL : rank.state.not_finite_at;
+  };
+  const auto first = std::min_element(
+      ranks.begin(), ranks.end(), [&](const Heard& a, const Heard& b) { return at(a) < at(b); });
+  return first == ranks.end() || at(*first) == HUGE_VAL ? -1
+                                                        : static_cast<int>(first - ranks.begin());
+}
+
+std::string last_of(const Heard& rank, double now) {
+  if (rank.of == Heard::Of::ended) return "has ended";
+  if (rank.of == Heard::Of::others) return "is not heard here";
+  if (!cannot_answer(rank, now)) return rank.state.text(now);
+  return fmt::format("does not answer since {:.3g} s, and then: {}", now - rank.at,
+                     rank.state.text(rank.at));
+}
+
+std::string last_of_all(const std::vector<Heard>& ranks, double now) {
+  std::string text;
+  for (size_t r = 0; r < std::min(ranks.size(), most_told); ++r)
+    text += fmt::format("; rank {} {}", r, last_of(ranks[r], now));
+  if (ranks.size() > most_told) text += fmt::format("; {} other ranks", ranks.size() - most_told);
+  return text;
+}
+
+}  // namespace
+
+Failure explained(Failure failure, const std::vector<Heard>& ranks, double now) {
+  if (failure.kind == Failure::Kind::interrupted || failure.kind == Failure::Kind::input)
+    return failure;
+  if (failure.kind == Failure::Kind::deadline) {
+    const int late = late_rank(ranks, now);
+    if (late >= 0) failure.rank = late;
+    failure.reason =
+        (late >= 0 ? fmt::format("rank {} is late: ", late) : "all ranks wait for each other: ") +
+        failure.reason;
+  } else if (failure.kind == Failure::Kind::wrong_numbers && first_not_finite(ranks) >= 0) {
+    failure.rank = first_not_finite(ranks);
+    const Activity::State& state = ranks[static_cast<size_t>(failure.rank)].state;
+    failure.reason = fmt::format("rank {} was the first with what is not finite, in {}: {}",
+                                 failure.rank, state.not_finite.text(), failure.reason);
+  } else {
+    failure.reason = fmt::format("rank {}: {}", failure.rank, failure.reason);
+  }
+  if (failure.kind == Failure::Kind::deadline || failure.kind == Failure::Kind::peer_lost)
+    failure.reason += last_of_all(ranks, now);
+  return failure;
 }
 
 }  // namespace frugal::engine

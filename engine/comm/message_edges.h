@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/comm/group.h"
+#include "engine/comm/communicator.h"
 
 namespace frugal::engine {
 

@@ -4,8 +4,7 @@
 
 #include <stdexcept>
 
-#include "engine/comm/contract.h"
-#include "engine/comm/part_of.h"
+#include "engine/comm/communicator.h"
 
 namespace frugal::engine {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "engine/comm/group.h"
+#include "engine/comm/communicator.h"
 #include "kernels/device.h"
 #include "kernels/virtual/cost_model.h"
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "engine/comm/contract.h"
+#include "engine/comm/communicator.h"
 #include "engine/comm/modelled.h"
-#include "engine/comm/rendezvous_work.h"
+#include "engine/comm/rendezvous.h"
 
 namespace frugal::engine {
 namespace {

@@ -2,8 +2,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/comm/communicator.h"
 #include "engine/comm/exchange.h"
-#include "engine/comm/group.h"
 #include "engine/comm/layout.h"
 #include "engine/comm/local.h"
 #include "kernels/virtual/device.h"

@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "engine/comm/contract.h"
+#include "engine/comm/communicator.h"
 
 namespace frugal::engine {
 namespace {

@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/comm/group.h"
+#include "engine/comm/communicator.h"
 #include "kernels/device.h"
 
 namespace frugal::engine {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "engine/comm/parallel.h"
+#include "engine/model/parallel.h"
 #include "engine/schedule/schedules.h"
 
 namespace frugal::engine {

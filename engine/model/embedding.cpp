@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "engine/comm/parallel.h"
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/initial.h"
+#include "engine/model/parallel.h"
 #include "engine/model/saved.h"
 #include "engine/model/table_names.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <optional>
 
-#include "engine/comm/parallel.h"
+#include "engine/model/parallel.h"
 #include "engine/model/parameter.h"
 
 namespace frugal::engine {

@@ -1,6 +1,6 @@
 #include "engine/model/randomness.h"
 
-#include "engine/comm/parallel.h"
+#include "engine/model/parallel.h"
 
 namespace frugal::engine::randomness {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/comm/part_of.h"
+#include "engine/comm/communicator.h"
 #include "engine/model/table_names.h"
 
 namespace frugal::engine {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/comm/part_of.h"
+#include "engine/comm/communicator.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {

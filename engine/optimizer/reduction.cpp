@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "engine/comm/part_of.h"
+#include "engine/comm/communicator.h"
 
 namespace frugal::engine {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/comm/parallel.h"
 #include "engine/data/single_batch.h"
+#include "engine/model/parallel.h"
 
 namespace frugal::engine {
 namespace {

@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "engine/checkpoint/gather.h"
-#include "engine/comm/parallel.h"
 #include "engine/data/single_batch.h"
+#include "engine/model/parallel.h"
 #include "engine/optimizer/post_validation.h"
 #include "engine/optimizer/reduction.h"
 #include "kernels/support/error.h"

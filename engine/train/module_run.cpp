@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/comm/parallel.h"
 #include "engine/data/single_batch.h"
 #include "engine/model/embedding.h"
 #include "engine/model/head/output_layer.h"
 #include "engine/model/layer.h"
+#include "engine/model/parallel.h"
 #include "engine/model/randomness.h"
 
 namespace frugal::engine {

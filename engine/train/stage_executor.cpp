@@ -7,8 +7,8 @@
 #include <span>
 #include <stdexcept>
 
-#include "engine/comm/parallel.h"
 #include "engine/data/single_batch.h"
+#include "engine/model/parallel.h"
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
 

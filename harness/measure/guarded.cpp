@@ -1,6 +1,6 @@
 #include "harness/measure/guarded.h"
 
-#include "engine/comm/group.h"
+#include "engine/comm/communicator.h"
 #include "harness/measure/interrupt.h"
 #include "harness/place/processes.h"
 #include "kernels/support/error.h"

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/operations.h"
 
 namespace frugal::kernels::cuda {

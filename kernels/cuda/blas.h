@@ -1,8 +1,8 @@
 #pragma once
 #include <memory>
 
-#include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/operations.h"
 
 namespace frugal::kernels {

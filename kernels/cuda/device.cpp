@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -12,7 +14,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/cuda/occupy.h"
 #include "kernels/cuda/ops/kernels.h"
-#include "kernels/cuda/unrecoverable.h"
+#include "kernels/cuda/ops/launch.h"
 
 namespace frugal::kernels {
 
@@ -304,6 +306,72 @@ void CudaDevice::copy_to_host(void* host, const View& from) {
 void CudaDevice::copy_from_host(const View& to, const void* host) {
   assert(to.contiguous());
   copy(to.data, host, to.bytes(), cudaMemcpyHostToDevice);
+}
+
+}  // namespace frugal::kernels::cuda
+
+namespace frugal::kernels::cuda {
+
+TimedEvents::~TimedEvents() {
+  forget();
+  for (const cudaEvent_t event : free_) cudaEventDestroy(event);
+}
+
+cudaEvent_t TimedEvents::take() {
+  cudaEvent_t event = nullptr;
+  if (free_.empty()) {
+    check(cudaEventCreate(&event), "cudaEventCreate");
+    return event;
+  }
+  event = free_.back();
+  free_.pop_back();
+  return event;
+}
+
+void TimedEvents::around(cudaStream_t stream, const std::function<void()>& issue,
+                         std::function<void(double seconds)> seen) {
+  const cudaEvent_t begin = take();
+  free_.push_back(begin);  // until it is half of a pair
+  check(cudaEventRecord(begin, stream), "cudaEventRecord");
+  free_.pop_back();
+  try {
+    issue();
+  } catch (...) {
+    free_.push_back(begin);
+    throw;
+  }
+  pairs_.push_back({begin, take(), std::move(seen)});
+  check(cudaEventRecord(pairs_.back().end, stream), "cudaEventRecord");
+}
+
+void TimedEvents::read() {
+  const std::vector<Pair> pairs = std::exchange(pairs_, {});
+  for (const Pair& pair : pairs) free_.insert(free_.end(), {pair.begin, pair.end});
+  for (const Pair& pair : pairs) {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, pair.begin, pair.end), "cudaEventElapsedTime");
+    pair.seen(1e-3 * static_cast<double>(milliseconds));
+  }
+}
+
+void TimedEvents::forget() {
+  for (const Pair& pair : pairs_) free_.insert(free_.end(), {pair.begin, pair.end});
+  pairs_.clear();
+}
+
+}  // namespace frugal::kernels::cuda
+
+namespace frugal::kernels::cuda {
+
+bool unrecoverable(cudaError_t error) {
+  static constexpr std::array all = {
+      cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable, cudaErrorIllegalAddress,
+      cudaErrorLaunchTimeout, cudaErrorAssert, cudaErrorHardwareStackError,
+      cudaErrorIllegalInstruction, cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace,
+      cudaErrorInvalidPc, cudaErrorLaunchFailure, cudaErrorMpsClientTerminated,
+      // cudaErrorContained and cudaErrorTensorMemoryLeak, which older toolkits do not name.
+      static_cast<cudaError_t>(226), static_cast<cudaError_t>(721)};
+  return std::find(all.begin(), all.end(), error) != all.end();
 }
 
 }  // namespace frugal::kernels::cuda

@@ -6,9 +6,8 @@
 #include <cstdlib>
 
 #include "kernels/cuda/attention.h"
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/unrecoverable.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/support/error.h"
 #include "kernels/support/version.h"
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/support/bytes.h"
 #include "kernels/support/error.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/ops/launch.h"
 
 namespace frugal::kernels::cuda {
 

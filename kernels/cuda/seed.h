@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/ops/launch.h"
 
 namespace frugal::kernels::cuda {
 

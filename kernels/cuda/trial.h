@@ -3,10 +3,9 @@
 #include <chrono>
 
 #include "kernels/cuda/blas_problem.h"
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/fastest.h"
-#include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/ops/launch.h"
 
 /// What it takes to try algorithms of a product on a GPU.
 namespace frugal::kernels::cuda {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/division.h"
+#include "kernels/cuda/ops/division.cuh"
 
 #include <gtest/gtest.h>
 

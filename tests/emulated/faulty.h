@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/ops/launch.h"
 
 /// Kernels with a fault each, and what they are without it: what the emulator must see.
 namespace frugal::kernels::faulty {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/memory/tensor.h"
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/gpus.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/support/error.h"
 #include "tests/emulator/expect_fault.h"
 

@@ -1,4 +1,6 @@
 // A GPU's memory by pages: where blocks lie, and what the emulated driver is asked for.
+#include "kernels/cuda/paged_memory.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 
 #include "kernels/cuda/gpus.h"
 #include "kernels/cuda/memory.h"
-#include "kernels/cuda/page_places.h"
 #include "kernels/support/error.h"
 #include "tests/emulator/arena.h"
 #include "tests/emulator/cuda_host.h"

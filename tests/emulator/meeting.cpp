@@ -12,7 +12,7 @@
 #include <memory>
 #include <string_view>
 
-#include "engine/comm/reduce.h"
+#include "engine/comm/local.h"
 #include "tests/emulator/arena.h"
 
 namespace emulator {

@@ -1,12 +1,12 @@
 // Memory for blocks of all sizes: where they lie, and what of it the system has given.
-#include "kernels/cpu/arena.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
+
+#include "kernels/cpu/memory.h"
 
 namespace frugal::kernels {
 namespace {

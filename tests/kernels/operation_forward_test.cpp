@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "kernels/cpu/scratch.h"
+#include "kernels/support/scratch.h"
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/run_case.h"
 

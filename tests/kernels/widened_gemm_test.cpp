@@ -1,8 +1,7 @@
 // Products of bf16 where the processor has none: as float32's, rounded once.
-#include "kernels/cpu/widened_gemm.h"
-
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/gemm.h"
 #include "tests/kernels/cpu_levels.h"
 #include "tests/kernels/held.h"
 #include "tests/support/test_seed.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "engine/comm/group.h"
+#include "engine/comm/communicator.h"
 #include "tests/engine/support.h"
 
 namespace frugal::testing {

@@ -275,7 +275,7 @@ class Nccl(unittest.TestCase):
             self.assertIsNone(built.match(function), function)
 
     def test_sums_are_of_the_types_that_it_has(self):
-        text = (SOURCE / "engine/comm/contract.cpp").read_text()
+        text = (SOURCE / "engine/comm/communicator.cpp").read_text()
         (summed,) = re.findall(r"void summed\(.*?\n}", text, re.DOTALL)
         self.assertEqual(set(re.findall(r"DType::(\w+)", summed)), {"f32", "bf16", "f64"})
 

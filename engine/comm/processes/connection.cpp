@@ -4,13 +4,24 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <sstream>
+#include <thread>
 #include <utility>
+
+#include "engine/comm/activity.h"
+#include "kernels/support/error.h"
 
 namespace frugal::engine {
 namespace {
@@ -24,6 +35,71 @@ struct MessageHeader {
 };
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+sockaddr_in at(in_addr_t address, int port) {
+  sockaddr_in result{};
+  result.sin_family = AF_INET;
+  result.sin_addr.s_addr = address;
+  result.sin_port = htons(static_cast<uint16_t>(port));
+  return result;
+}
+
+template <class Call>
+int with_address(sockaddr_in address, Call call) {
+  return call(reinterpret_cast<sockaddr*>(&address), static_cast<socklen_t>(sizeof address));
+}
+
+/// IPv4 addresses of the interfaces that are up, loopback left out.
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> all;
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return all;
+  for (const ifaddrs* i = first; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    if ((i->ifa_flags & IFF_UP) == 0 || (i->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    std::array<char, INET_ADDRSTRLEN> text{};
+    const auto* address = reinterpret_cast<const sockaddr_in*>(i->ifa_addr);
+    inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size());
+    all.emplace_back(text.data());
+  }
+  freeifaddrs(first);
+  return all;
+}
+
+std::string random_secret() {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number)
+    throw std::runtime_error("the system gives no random number");
+  return fmt::format("{:016x}", number);
+}
+
+/// Of a number or a name; none where nobody knows it.
+std::optional<in_addr_t> resolved(const std::string& host) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return std::nullopt;
+  const in_addr_t address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr.s_addr;
+  freeaddrinfo(found);
+  return address;
+}
+
+/// One attempt, which waits a second at most.
+Descriptor try_to_connect(const std::string& host, int port) {
+  const std::optional<in_addr_t> address = resolved(host);
+  if (!address) return Descriptor();
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int begun = with_address(at(*address, port), [&](const sockaddr* peer, socklen_t size) {
+    return ::connect(socket.number(), peer, size);
+  });
+  if (begun != 0 && errno != EINPROGRESS) return Descriptor();
+  pollfd wait{socket.number(), POLLOUT, 0};
+  if (poll(&wait, 1, 1000) <= 0) return Descriptor();
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 ? std::move(socket) : Descriptor();
+}
 
 }  // namespace
 
@@ -89,6 +165,65 @@ std::vector<Message> Connection::receive() {
   }
   in_.erase(0, done);
   return messages;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+Listener::Listener(int port, std::string secret)
+    : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+      secret_(secret.empty() ? random_secret() : std::move(secret)) {
+  const int on = 1;
+  setsockopt(socket_.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const int bound = with_address(at(INADDR_ANY, port), [&](const sockaddr* own, socklen_t size) {
+    return bind(socket_.number(), own, size);
+  });
+  if (bound != 0 || listen(socket_.number(), SOMAXCONN) != 0)
+    throw InputError(fmt::format(
+        "port {} of {} cannot be listened at ({}); choose another, with torchrun by --master-port",
+        port, host_name(), std::strerror(errno)));
+  sockaddr_in own{};
+  socklen_t size = sizeof own;
+  getsockname(socket_.number(), reinterpret_cast<sockaddr*>(&own), &size);
+  port_ = ntohs(own.sin_port);
+}
+
+std::string Listener::address() const {
+  return fmt::format("{} {} {} {}", port_, secret_, host_name(), fmt::join(own_addresses(), " "));
+}
+
+std::optional<Connection> Listener::accept() const {
+  Descriptor socket(::accept4(socket_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket.open()) return std::nullopt;
+  return Connection(std::move(socket));
+}
+
+Connection connect_to(const std::string& address, int rank, double seconds) {
+  std::istringstream words(address);
+  int port = 0;
+  std::string secret, host;
+  words >> port >> secret >> host;
+  std::vector<std::string> addresses;
+  for (std::string word; words >> word;) addresses.push_back(word);
+  if (host == host_name()) addresses.insert(addresses.begin(), "127.0.0.1");
+  const double end = activity_clock() + seconds;
+  do {
+    for (const std::string& each : addresses) {
+      Descriptor socket = try_to_connect(each, port);
+      if (!socket.open()) continue;
+      Connection connection(std::move(socket));
+      connection.send({.kind = Message::Kind::hello, .rank = rank, .body = secret});
+      return connection;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (activity_clock() < end);
+  throw InputError(fmt::format(
+      "rank {} on {} cannot reach rank 0 on {} at port {} of {}; let the hosts reach each other by "
+      "TCP",
+      rank, host_name(), host, port, fmt::join(addresses, ", ")));
 }
 
 }  // namespace frugal::engine

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/group.h"
+#include "engine/comm/communicator.h"
 #include "engine/comm/processes/world.h"
 
 /// MPI, which starts processes, connects them, and carries what is in their hosts' memory. Nothing

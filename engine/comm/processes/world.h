@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/comm/explained.h"
+#include "engine/comm/failure.h"
 #include "engine/comm/processes/connection.h"
 
 namespace frugal::engine {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "engine/comm/parallel.h"
 #include "engine/model/head/head_views.h"
+#include "engine/model/parallel.h"
 
 namespace frugal::engine {
 namespace {

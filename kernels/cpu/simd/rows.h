@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/operations.h"
+#include "kernels/support/scratch.h"
 
 /// Rows and elements of operands, and their division among threads: always in pieces that do not
 /// depend on the number of threads.

@@ -1,7 +1,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "kernels/cuda/division.h"
+#include "kernels/cuda/ops/division.cuh"
 #include "kernels/cuda/ops/elementwise.cuh"
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/ops/strides.cuh"

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/operations.h"
 
 namespace frugal::kernels::cuda {

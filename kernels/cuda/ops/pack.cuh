@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/view.h"
 
 /// Memory in packs of eight elements: what a thread works on at a time, 16 bytes of bf16, and one

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/ops/launch.h"
 
 /// FRUGAL_SHARED(float, of_warp, [2][32]) declares shared memory of the block, whose size the
 /// emulator knows before the kernel runs, as CUDA does.

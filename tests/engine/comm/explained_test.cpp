@@ -1,8 +1,7 @@
-#include "engine/comm/explained.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/comm/failure.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {

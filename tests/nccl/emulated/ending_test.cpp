@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/comm/nccl/nccl.h"
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/support/error.h"
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/nccl.h"
@@ -103,8 +103,9 @@ TEST(NcclFailure, WhatTheLibraryReportsNamesTheCallAndWhatToDo) {
   };
   const std::string message = message_of<cuda::CudaError>([&] { cluster->run(body); });
   emulator::nccl::repair();
-  EXPECT_THAT(message, AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl/nccl_link.cpp:"),
-                             HasSubstr("a link went down"), HasSubstr("NCCL_DEBUG=INFO")));
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl/nccl_communicator.cpp:"),
+                    HasSubstr("a link went down"), HasSubstr("NCCL_DEBUG=INFO")));
   cluster->run(sum_once);
 }
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/comm/part_of.h"
+#include "engine/comm/communicator.h"
 #include "kernels/cuda/device.h"
 #include "tests/emulator/expect_fault.h"
 #include "tests/emulator/gpu.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "engine/comm/nccl/nccl.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/ops/launch.h"
 #include "tests/emulator/gpu.h"
 #include "tests/engine/comm/group.h"
 #include "tests/nccl/cluster.h"

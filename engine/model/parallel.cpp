@@ -1,4 +1,4 @@
-#include "engine/comm/parallel.h"
+#include "engine/model/parallel.h"
 
 namespace frugal::engine::parallel {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/scratch.h"
+#include "kernels/support/scratch.h"
 
 #include <unistd.h>
 
