@@ -61,7 +61,7 @@ function(frugal_public name)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endfunction()
 frugal_public(kernels frugal_kernels_objects ${simd_objects} frugal_cuda_objects
-  USES ${cuda_libraries} Threads::Threads OpenMP::OpenMP_CXX DNNL::dnnl fmt::fmt nlohmann_json::nlohmann_json)
+  USES ${cuda_libraries} Threads::Threads OpenMP::OpenMP_CXX Boost::context DNNL::dnnl fmt::fmt nlohmann_json::nlohmann_json)
 frugal_public(engine frugal_engine_objects frugal_nccl_objects frugal_mpi_objects
   USES ${nccl_libraries} ${mpi_libraries} frugal_kernels_public)
 frugal_public(harness frugal_harness_objects USES CLI11::CLI11 frugal_engine_public)

@@ -11,16 +11,11 @@ function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX
        "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/nccl/(no_)?nccl[^/]*\\.cpp$|/engine/comm/processes/(no_)?mpi[^/]*\\.cpp$|/bench/micro/")
-  if(FRUGAL_SANITIZE)  # sanitizers do not follow a task from one stack to another
-    list(FILTER sources EXCLUDE REGEX "/engine/comm/tasks\\.cpp$")
-  else()
-    list(FILTER sources EXCLUDE REGEX "/engine/comm/no_tasks\\.cpp$")
-  endif()
   frugal_objects(${name} "${sources}" ${ARGN})
 endfunction()
 
 frugal_library(frugal_kernels_objects kernels
-  Threads::Threads OpenMP::OpenMP_CXX DNNL::dnnl fmt::fmt nlohmann_json::nlohmann_json)
+  Threads::Threads OpenMP::OpenMP_CXX Boost::context DNNL::dnnl fmt::fmt nlohmann_json::nlohmann_json)
 frugal_library(frugal_engine_objects engine fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
 
 # The CUDA back end and NCCL's communicators, or what stands in their places.

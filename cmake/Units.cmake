@@ -7,8 +7,8 @@ option(FRUGAL_UNITY "Compile several files as one" ON)
 # presets compile (which files stand together is the same in all of them), what has options of its own, and what asks
 # for specialisations that other files define: no unit may have these after it.
 set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp kernels/cuda/attention.cpp
-  kernels/cuda/attention_none.cpp engine/comm/tasks.cpp engine/comm/no_tasks.cpp
-  kernels/cpu/simd/normal.cpp kernels/cpu/simd/rotary.cpp kernels/cpu/simd/table.cpp kernels/table/operation_table.cpp)
+  kernels/cuda/attention_none.cpp kernels/cpu/simd/normal.cpp kernels/cpu/simd/rotary.cpp kernels/cpu/simd/table.cpp
+  kernels/table/operation_table.cpp)
 list(TRANSFORM unity_alone PREPEND ${CMAKE_SOURCE_DIR}/)
 set(FRUGAL_UNIT_FILES 16 CACHE STRING "At most so many files are compiled as one")
 

@@ -118,9 +118,7 @@ std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, Worl
 
 /// One rank for each stage, which stands for its t · c · w ones of a machine
 /// (kernels/virtual/machine.h), as a lone rank does. Stages are tasks of one thread
-/// (engine/comm/tasks.h), and the run ends when all wait for each other. Where the build has no
-/// tasks they are threads, and one that waits longer than `deadline` seconds of the real clock ends
-/// the run.
+/// (engine/comm/tasks.h), and the run ends when all wait for each other.
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
                                               double deadline = LocalGroup::default_deadline);
 

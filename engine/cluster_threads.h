@@ -26,8 +26,8 @@ class ThreadedCluster final : public Cluster {
   /// Waits no longer for ranks than so many seconds after others have ended (on_stuck_rank()).
   void give_up_after(double seconds) { patience_ = seconds; }
 
-  /// Makes ranks tasks of the thread that runs them, where the build has those.
-  void choose_tasks() { tasks_ = tasks::available(); }
+  /// Makes ranks tasks of the thread that runs them.
+  void choose_tasks() { tasks_ = true; }
 
   ~ThreadedCluster() override;
   void run(const std::function<void(Rank&)>& body) override;

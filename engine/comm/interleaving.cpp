@@ -1,15 +1,11 @@
 #include "engine/comm/interleaving.h"
 
-#include <ucontext.h>
-
 #include <exception>
-#include <optional>
-#include <utility>
+#include <new>
 
 #include "engine/comm/communicator.h"
-#include "engine/comm/stack.h"
-#include "engine/comm/stack_notes.h"
 #include "kernels/support/error.h"
+#include "kernels/support/fiber.h"
 
 namespace frugal::engine {
 namespace {
@@ -36,7 +32,7 @@ class Interleaving::Switch {
       failure_ = std::current_exception();
     }
     first_over_ = true;
-    if (stack_) {
+    if (second_fiber_.started()) {
       go_to_second();
     } else if (!failure_) {  // the first has never waited
       in_second_ = true;
@@ -54,45 +50,29 @@ class Interleaving::Switch {
  private:
   void go_to_second() {
     if (second_over_) return;
-    if (!stack_) begin_second();
+    if (!second_fiber_.started()) begin_second();
     in_second_ = true;
-    first_exceptions_ = exchange_exceptions(second_exceptions_);
-    first_note_.leave(second_note_);
-    swapcontext(&first_context_, &second_context_);
-    first_note_.arrive();
+    first_fiber_.switch_to(second_fiber_);
   }
   void go_to_first() {
     in_second_ = false;
-    second_exceptions_ = exchange_exceptions(first_exceptions_);
-    second_note_.leave(first_note_);
-    swapcontext(&second_context_, &first_context_);
-    second_note_.arrive();
+    second_fiber_.switch_to(first_fiber_);
   }
 
-  void begin_second() {
-    stack_.emplace(second_stack_bytes);
-    if (stack_->memory() == nullptr) {
-      stack_.reset();
-      throw InputError(
-          "two passes that are made together need a stack of 8 MiB beside the thread's own, and "
-          "there is no memory for it; raise the limit of the system, or leave passes one after the "
-          "other (--overlap-passes off)");
-    }
-    second_note_.begin(stack_->memory(), stack_->bytes());
-    getcontext(&second_context_);
-    second_context_.uc_stack.ss_sp = stack_->memory();
-    second_context_.uc_stack.ss_size = stack_->bytes();
-    begins_ = this;
-    makecontext(&second_context_, &Switch::second_stack, 0);
-  }
-  /// All that the second stack has.
-  static void second_stack() {
-    Switch& self = *std::exchange(begins_, nullptr);
-    self.second_note_.arrive_first(self.first_note_);
-    self.do_second();
-    self.second_over_ = true;
-    self.second_note_.end();
-    self.go_to_first();
+  void begin_second() try {
+    second_fiber_.start(
+        [this]() -> Fiber& {
+          do_second();
+          second_over_ = true;
+          in_second_ = false;
+          return first_fiber_;
+        },
+        second_stack_bytes);
+  } catch (const std::bad_alloc&) {
+    throw InputError(
+        "two passes that are made together need a stack of 8 MiB beside the thread's own, and "
+        "there is no memory for it; raise the limit of the system, or leave passes one after the "
+        "other (--overlap-passes off)");
   }
   void do_second() {
     Interleaving self(*this);
@@ -104,18 +84,11 @@ class Interleaving::Switch {
     }
   }
 
-  static thread_local Switch* begins_;
-
   const Work& second_;
-  std::optional<Stack> stack_;  // none until the first waits
-  ucontext_t first_context_{}, second_context_{};
-  Exceptions first_exceptions_{}, second_exceptions_{};
-  StackNote first_note_, second_note_;
+  Fiber first_fiber_, second_fiber_;  // the second is started when the first waits
   std::exception_ptr failure_;
   bool in_second_ = false, first_over_ = false, second_over_ = false;
 };
-
-thread_local Interleaving::Switch* Interleaving::Switch::begins_ = nullptr;
 
 void Interleaving::run(const Work& first, const Work& second) { Switch(second).run(first); }
 

@@ -18,11 +18,11 @@ enum class Replicated : uint8_t { no, over_tensor_group };
 using Exchanges = std::vector<Exchange>;
 std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devices);
 
-/// The stages of a virtual pipeline, or the ends of one: tasks that each have a virtual device, or
-/// threads where the build has no tasks (engine/comm/tasks.h), and stand for the t · w equal ranks
-/// of their stage. What they say to each other takes the time that the cost model says, and begins
-/// when those whom it takes are ready for it. Views have no memory; sizes and types count, and
-/// std::logic_error says where they do not fit together.
+/// The stages of a virtual pipeline, or the ends of one: tasks (engine/comm/tasks.h) or threads
+/// that each have a virtual device and stand for the t · w equal ranks of their stage. What they
+/// say to each other takes the time that the cost model says, and begins when those whom it takes
+/// are ready for it. Views have no memory; sizes and types count, and std::logic_error says where
+/// they do not fit together.
 ///
 /// Everything goes to one stream of each device: one group for each direction of messages, and one
 /// for collectives.

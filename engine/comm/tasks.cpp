@@ -1,17 +1,16 @@
 #include "engine/comm/tasks.h"
 
 #include <fmt/format.h>
-#include <ucontext.h>
 
 #include <algorithm>
 #include <deque>
 #include <memory>
-#include <optional>
+#include <new>
 #include <utility>
 #include <vector>
 
-#include "engine/comm/stack.h"
 #include "kernels/support/error.h"
+#include "kernels/support/fiber.h"
 
 namespace frugal::engine::tasks {
 namespace {
@@ -21,10 +20,7 @@ constexpr size_t stack_bytes = 1 << 20;
 }  // namespace
 
 struct Task {
-  size_t index = 0;
-  std::optional<Stack> stack;  // none of the thread's own
-  ucontext_t context{};
-  Exceptions exceptions{};
+  Fiber fiber;               // not started: the thread's own flow
   Task** waiting = nullptr;  // where others find it
   uint64_t since = 0;        // it waits; the order in which tasks began to
   bool stuck = false;
@@ -36,27 +32,26 @@ namespace {
 class Loop {
  public:
   Loop(size_t count, const std::function<void(size_t)>& body) : body_(body), left_(count) {
-    for (size_t i = 0; i < count; ++i) {
-      tasks_.push_back(std::make_unique<Task>());
-      Task& task = *tasks_.back();
-      task.index = i;
-      task.stack.emplace(stack_bytes);
-      if (task.stack->memory() == nullptr)
+    for (size_t i = 0; i < count; ++i) try {
+        Task& task = *tasks_.emplace_back(std::make_unique<Task>());
+        task.fiber.start(
+            [this, i]() -> Fiber& {
+              body_(i);
+              --left_;
+              return (running_ = &next())->fiber;
+            },
+            stack_bytes);
+        ready_.push_back(&task);
+      } catch (const std::bad_alloc&) {
         throw InputError(
             fmt::format("{} ranks need a stack of {} bytes each here, and there is memory for {}; "
                         "choose fewer, or raise the limit of the system",
                         count, stack_bytes, i));
-      getcontext(&task.context);
-      task.context.uc_stack.ss_sp = task.stack->memory();
-      task.context.uc_stack.ss_size = stack_bytes;
-      makecontext(&task.context, &Loop::begin, 0);
-      ready_.push_back(&task);
-    }
+      }
   }
 
   void run() {
     Loop* const outer = std::exchange(current, this);
-    main_.index = tasks_.size();
     running_ = &main_;
     if (left_ > 0) go_on();
     current = outer;
@@ -77,20 +72,11 @@ class Loop {
   static thread_local Loop* current;
 
  private:
-  /// The first thing that a task does, and the last.
-  static void begin() {
-    Loop& loop = *current;
-    loop.body_(loop.running_->index);
-    --loop.left_;
-    loop.go_on();
-  }
   /// Lets another task run, or the same if it is the next.
   void go_on() {
     Task& from = *running_;
     running_ = &next();
-    if (running_ == &from) return;
-    from.exceptions = exchange_exceptions(running_->exceptions);
-    swapcontext(&from.context, &running_->context);
+    if (running_ != &from) from.fiber.switch_to(running_->fiber);
   }
   Task& next() {
     if (left_ == 0) return main_;
@@ -118,8 +104,6 @@ class Loop {
 thread_local Loop* Loop::current = nullptr;
 
 }  // namespace
-
-bool available() { return true; }
 
 void run(size_t count, const std::function<void(size_t)>& body) { Loop(count, body).run(); }
 

@@ -15,9 +15,6 @@ namespace frugal::engine {
 /// devices.
 namespace tasks {
 
-/// Whether this build has them. Sanitizers do not follow one stack to another: with those, ranks
-/// are threads.
-bool available();
 /// Calls body(0) to body(count − 1), which throw nothing, and returns when all have ended. Throws
 /// InputError where there is no memory for their stacks.
 void run(size_t count, const std::function<void(size_t)>& body);

@@ -23,7 +23,7 @@ namespace {
 constexpr unsigned warp = 32, most_threads = 1024;
 constexpr size_t stack_bytes = size_t{64} << 10;
 std::vector<Thread> all;
-Fiber scheduler;
+frugal::kernels::Fiber scheduler;
 unsigned current = 0;
 unsigned threads = 0;
 const std::function<void()>* body = nullptr;
@@ -38,7 +38,7 @@ void yield(State state) {
 }
 
 /// A thread of one block after another.
-void entry() {
+[[noreturn]] frugal::kernels::Fiber& entry() {
   for (;;) {
     (*body)();
     yield(State::ended);
@@ -145,7 +145,7 @@ void run(const cudaLaunchConfig_t& config, const void* kernel, const std::functi
   threads = config.blockDim.x;
   if (all.empty()) {
     need_fused_multiply_add();
-    all.resize(most_threads);
+    all = std::vector<Thread>(most_threads);
   }
   body = &call;
   blockDim = config.blockDim;

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tests/emulator/fiber.h"
+#include "kernels/support/fiber.h"
 
 namespace emulator {
 
@@ -21,7 +21,7 @@ struct WarpCall {
 };
 
 struct Thread {
-  Fiber fiber;
+  frugal::kernels::Fiber fiber;
   State state = State::runnable;
   WarpCall call;
 };

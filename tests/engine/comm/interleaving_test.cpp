@@ -130,7 +130,6 @@ TEST_F(InterleavingTest, AFailureOfTheLastIsThrown) {
 
 // Each rank of a virtual pipeline is a task, which may wait for another rank on either stack.
 TEST_F(InterleavingTest, GoesOnWithinTasks) {
-  if (!tasks::available()) GTEST_SKIP() << "a sanitizer follows threads, so its build has those";
   std::mutex mutex;
   std::vector<Signal> signals(2);
   std::vector<int> met(2);

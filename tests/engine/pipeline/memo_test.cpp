@@ -4,8 +4,6 @@
 #include <bit>
 #include <set>
 
-#include "engine/comm/tasks.h"
-#include "engine/data/single_batch.h"
 #include "engine/schedule/schedules.h"
 #include "engine/train/pass_memo.h"
 #include "kernels/support/error.h"
@@ -336,8 +334,7 @@ void expect_same_errors(ScheduleKind schedule, int stages, Recompute recompute, 
 }
 
 TEST(PassMemo, OutOfMemory) {
-  // Of several stages that are threads, which runs out of memory first would be chance.
-  for (int stages = 1; stages <= (tasks::available() ? 2 : 1); ++stages)
+  for (const int stages : {1, 2})
     for (const ScheduleKind& schedule : {ScheduleKind::one_forward_one_backward,
                                          ScheduleKind::gpipe, ScheduleKind::zero_bubble_h2})
       for (const Recompute recompute : {Recompute::none, Recompute::full, Recompute::stage})
@@ -346,7 +343,6 @@ TEST(PassMemo, OutOfMemory) {
 
 /// Of two passes that are made together, the one that runs out of memory is named.
 TEST(PassMemo, OutOfMemoryOfTwoPassesTogether) {
-  if (!tasks::available()) GTEST_SKIP() << "of stages that are threads, the first is chance";
   for (const Recompute recompute : {Recompute::none, Recompute::full})
     expect_same_errors(ScheduleKind::dual_pipe_v, 2, recompute, 2);
 }

@@ -8,7 +8,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "engine/comm/tasks.h"
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
@@ -306,7 +305,6 @@ TEST(TogetherFailures, AFailureOfEitherPassEndsTheRun) {
 
 // On ever smaller devices; of several of which two are made together.
 TEST(TogetherFailures, ThePassThatRunsOutOfMemoryIsNamed) {
-  if (!tasks::available()) GTEST_SKIP() << "of stages that are threads, the first is chance";
   const RunConfig run = large(2);
   Machine machine = find_machine("h100-dgx");
   const Timed roomy = timed(run, machine);  // of the second batch

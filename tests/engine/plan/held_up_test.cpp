@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "engine/comm/failure.h"
-#include "engine/comm/tasks.h"
 #include "engine/plan/execute.h"
 #include "engine/program/find_program.h"
 #include "kernels/support/error.h"
@@ -112,10 +111,7 @@ INSTANTIATE_TEST_SUITE_P(HeldUp, EveryMessage,
 TEST(HeldUp, ZeroBubbleH2WouldWaitForItself) {
   const RunConfig run = held_up(ScheduleKind::zero_bubble_h2, 4, 16);
   const Machine machine = find_machine("v100-p3-16xlarge");
-  // Where stages are threads, it would take until the deadline.
-  if (tasks::available()) {
-    EXPECT_THROW(execute_plan(run, planned_optimizer(run.schedule), machine), DeadlinePassed);
-  }
+  EXPECT_THROW(execute_plan(run, planned_optimizer(run.schedule), machine), DeadlinePassed);
   EXPECT_THAT([&] { (void)predicted(run, machine); },
               ThrowsMessage<InputError>(HasSubstr("schedule is zb-h2, and the program")));
   PlanRequest request = testing::plan_request(run, "v100-p3-16xlarge", 8, 64, run.schedule);

@@ -38,6 +38,7 @@ class Frugal(CMakePackage):
     # Headers of the libraries are in the interfaces of the installed ones. oneDNN 3 has another
     # interface than 2; OpenCL is what the package of Debian asks CMake for, and not needed here.
     depends_on("onednn@2.5:2 cpu_runtime=omp")
+    depends_on("boost@1.74: +context")
     depends_on("fmt@9:")
     depends_on("nlohmann-json@3.11:")
     depends_on("cli11@2.1:")
