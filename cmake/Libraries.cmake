@@ -39,7 +39,7 @@ if(FRUGAL_HAVE_CUDA)
     set(nccl_libraries nccl::nccl CUDA::cudart_static)
   endif()
 endif()
-frugal_objects(frugal_cuda_objects "${cuda_sources}" ${cuda_libraries} fmt::fmt)
+frugal_objects(frugal_cuda_objects "${cuda_sources}" ${cuda_libraries} fmt::fmt nlohmann_json::nlohmann_json)
 frugal_objects(frugal_nccl_objects "${nccl_sources}" ${nccl_libraries} fmt::fmt)
 
 frugal_library(frugal_harness_objects harness

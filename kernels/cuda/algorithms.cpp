@@ -1,9 +1,18 @@
 #include "kernels/cuda/algorithms.h"
 
 #include <cublasLt.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "kernels/cuda/gpus.h"
 #include "kernels/cuda/kept.h"
@@ -13,13 +22,66 @@ namespace {
 
 std::atomic<int64_t> timed_products = 0, read_products = 0;
 
+/// Keeps other processes, and other threads, from changing a file, while it exists. Whoever has it
+/// needs a moment; one that is held longer is not waited for.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path)
+      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    constexpr int attempts = 100;
+    for (int i = 0; file_ >= 0 && !held_ && i < attempts; ++i) {
+      held_ = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
+      if (!held_) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  ~FileLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  bool held() const { return held_; }
+
+ private:
+  int file_;
+  bool held_ = false;
+};
+
+/// Returns whether the file has this text now. Its folder has a temporary one meanwhile.
+bool replace(const std::string& path, const std::string& text) {
+  const std::string temporary = fmt::format("{}.{}", path, ::getpid());
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(temporary, path, error);
+  if (out && !error) return true;
+  std::filesystem::remove(temporary, error);
+  return false;
+}
+
+std::string value_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace
+
+std::string algorithms_file() {
+  std::string folder = value_of("FRUGAL_CACHE");
+  if (std::getenv("FRUGAL_CACHE") == nullptr) {
+    if (const std::string caches = value_of("XDG_CACHE_HOME"); !caches.empty())
+      folder = caches + "/frugal";
+    else if (const std::string home = value_of("HOME"); !home.empty())
+      folder = home + "/.cache/frugal";
+  }
+  return folder.empty() ? "" : folder + "/gemm.json";
+}
 
 std::optional<Algorithms::Found> Algorithms::find(const std::string& problem) {
   const std::lock_guard lock(mutex_);
   if (const auto found = used_.find(problem); found != used_.end())
     return Found{found->second, false};
-  if (!of_file_) of_file_ = file_.read();
+  if (!of_file_) of_file_ = read()[identity_];
   if (const auto found = of_file_->find(problem); found != of_file_->end())
     return Found{found->second, true};
   return std::nullopt;
@@ -27,21 +89,57 @@ std::optional<Algorithms::Found> Algorithms::find(const std::string& problem) {
 
 void Algorithms::keep_read(const std::string& problem, const Algorithm& algorithm) {
   const std::lock_guard lock(mutex_);
-  if (used_.size() < most_products && used_.emplace(problem, algorithm).second) ++read_products;
+  if (used_.size() < most_ && used_.emplace(problem, algorithm).second) ++read_products;
 }
 
 Algorithm Algorithms::keep_timed(const std::string& problem, const Algorithm& algorithm) {
   const std::lock_guard lock(mutex_);
   if (const auto found = used_.find(problem); found != used_.end()) return found->second;
   ++timed_products;
-  if (used_.size() >= most_products) return algorithm;
-  std::optional<Algorithm> refused;  // read, and yet timed
-  if (of_file_)
-    if (const auto found = of_file_->find(problem); found != of_file_->end())
-      refused = found->second;
-  const Algorithm first = file_.add_first(problem, algorithm, refused);
-  used_.emplace(problem, first);
-  return first;
+  if (used_.size() >= most_) return algorithm;
+  return used_[problem] = add_to_file(problem, algorithm);
+}
+
+/// Returns the file's by now, unless it is one that was read before and refused.
+Algorithm Algorithms::add_to_file(const std::string& problem, const Algorithm& algorithm) {
+  if (path_.empty() || given_up_) return algorithm;
+  std::error_code error;  // where there is no folder, there is no lock
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
+  const FileLock lock(path_ + ".lock");
+  given_up_ = !lock.held();
+  if (lock.held()) {
+    File all = read();
+    Known& known = all[identity_];
+    if (const auto found = known.find(problem); found != known.end()) {
+      const auto refused = of_file_ ? of_file_->find(problem) : Known::iterator();
+      if (!of_file_ || refused == of_file_->end() || refused->second != found->second)
+        return found->second;
+    } else if (known.size() >= most_) {
+      return algorithm;
+    }
+    known[problem] = algorithm;
+    given_up_ = !replace(path_, nlohmann::json(all).dump());
+  }
+  if (given_up_)
+    complain("cannot be written; choices are not kept (FRUGAL_CACHE names another folder)");
+  return algorithm;
+}
+
+Algorithms::File Algorithms::read() {
+  std::error_code error;
+  if (path_.empty() || !std::filesystem::exists(path_, error)) return {};
+  try {
+    std::ifstream in(path_);
+    return nlohmann::json::parse(in).get<File>();
+  } catch (const std::exception&) {
+    complain("is not what this program has written, and ignored; the next product replaces it");
+    return {};
+  }
+}
+
+void Algorithms::complain(const std::string& what) {
+  if (!complained_) fmt::print(stderr, "frugal: {} {}\n", path_, what);
+  complained_ = true;
 }
 
 std::string identity_of(const Gpu& gpu) {
@@ -52,7 +150,7 @@ std::string identity_of(const Gpu& gpu) {
 
 Algorithms& algorithms_of(const Gpu& gpu) {
   const std::string identity = identity_of(gpu);
-  return of_process<Algorithms>(identity, AlgorithmFile(cache_folder(), identity));
+  return of_process<Algorithms>(identity, algorithms_file(), identity);
 }
 
 }  // namespace frugal::kernels::cuda

@@ -1,11 +1,11 @@
 #pragma once
+#include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
-
-#include "kernels/cuda/algorithm_file.h"
 
 namespace frugal::kernels {
 struct Gpu;
@@ -13,33 +13,59 @@ struct Gpu;
 
 namespace frugal::kernels::cuda {
 
-/// The algorithms that this process computes products by, on GPUs of one kind; for all threads. So
-/// a product is timed once in a process, and its ranks compute it alike. What is timed nobody
-/// waits for: a GPU that does may itself wait for another rank.
+/// An algorithm of a matrix product as cuBLASLt describes it: its documentation allows to keep
+/// these words and to give them back to the same version of the library.
+using Algorithm = std::array<uint64_t, 8>;
+
+/// The JSON file of the algorithms that processes of this user have chosen: gemm.json in the folder
+/// FRUGAL_CACHE, or $XDG_CACHE_HOME/frugal, or ~/.cache/frugal. Empty, and nothing is kept, where
+/// FRUGAL_CACHE is empty, or where none is set.
+std::string algorithms_file();
+
+/// The algorithms that compute products on GPUs of one kind, by BlasProblem::text(), for all
+/// threads of this process. A product is timed once in a process, and its ranks compute it alike.
+/// While a product is timed no lock is held: its GPU may itself wait for another rank.
+///
+/// Processes share a file, {identity: {product: algorithm}}, which is replaced as a whole. One line
+/// on stderr says, once, that a file is wrong, and ignored, or that it cannot be written, and given
+/// up.
 class Algorithms {
  public:
-  /// `file` has those of earlier processes.
-  explicit Algorithms(AlgorithmFile file) : file_(std::move(file)) {}
+  /// At most so many products are kept, some 2 MB.
+  static constexpr size_t most_products = 4096;
+
+  /// `identity` is all that decides beside the product: GPU, driver and library. Without a path
+  /// there is no file.
+  Algorithms(std::string path, std::string identity, size_t most = most_products)
+      : path_(std::move(path)), identity_(std::move(identity)), most_(most) {}
 
   struct Found {
     Algorithm algorithm{};
-    bool read = false;  ///< from the file, and not used yet: to be checked and kept()
+    bool read = false;  ///< from the file, and not used yet: to be checked and kept
   };
   std::optional<Found> find(const std::string& problem);
-  /// Keeps what the file had and the library accepts.
+  /// Keeps an algorithm of the file that the library accepts.
   void keep_read(const std::string& problem, const Algorithm& algorithm);
-  /// Keeps what was timed, in the file too. Which one counts: where two threads have timed at once,
-  /// or two processes that share the file, that of the first.
+  /// Keeps an algorithm that was timed, in the file too, and returns the one that counts: of
+  /// threads and processes that time a product at once, the first one's.
   Algorithm keep_timed(const std::string& problem, const Algorithm& algorithm);
 
  private:
+  using Known = std::map<std::string, Algorithm>;
+  using File = std::map<std::string, Known>;
+  File read();
+  Algorithm add_to_file(const std::string& problem, const Algorithm& algorithm);
+  void complain(const std::string& what);
+
+  const std::string path_, identity_;
+  const size_t most_;
   std::mutex mutex_;
-  AlgorithmFile file_;
-  std::optional<AlgorithmFile::Algorithms> of_file_;  // read when something is first looked for
-  std::unordered_map<std::string, Algorithm> used_;
+  std::optional<Known> of_file_;  // read when something is first looked for
+  Known used_;
+  bool complained_ = false, given_up_ = false;
 };
 
-/// All that decides beside the product, in a line: the kind of GPU, the library, the driver.
+/// Names the kind of GPU, the library and the driver.
 std::string identity_of(const Gpu& gpu);
 /// Algorithms of GPUs of one kind, for as long as the process lives.
 Algorithms& algorithms_of(const Gpu& gpu);

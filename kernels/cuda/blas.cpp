@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -12,9 +13,12 @@
 
 #include "kernels/cuda/algorithms.h"
 #include "kernels/cuda/blas_problem.h"
+#include "kernels/cuda/fastest.h"
 #include "kernels/cuda/gpus.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/occupy.h"
 #include "kernels/cuda/ops/kernels.h"
-#include "kernels/cuda/trial.h"
+#include "kernels/cuda/ops/launch.h"
 #include "kernels/support/error.h"
 
 namespace frugal::kernels {
@@ -28,6 +32,8 @@ bool tf32_products() {
 
 namespace frugal::kernels::cuda {
 namespace {
+
+using cuda::check;  // beside the one of cuBLASLt's calls
 
 void check(cublasStatus_t status, const char* call, const char* file = __builtin_FILE(),
            int line = __builtin_LINE()) {
@@ -164,6 +170,94 @@ void point(const Plan& plan, const BlasProblem& problem, const Operands& operand
   if (problem.has_bias()) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   if (problem.has_auxiliary())
     set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.auxiliary);
+}
+
+/// Memory of d's size for sums that must not go to d itself, zeros; given back when this goes. Null
+/// where there is none to spare. Where there are other ranks the device's own memory keeps it: to
+/// free it would wait for kernels that wait for them.
+class Spare {
+ public:
+  Spare(CudaMemory& memory, const BlasProblem& problem, const Launch& on);
+  Spare(const Spare&) = delete;
+  Spare& operator=(const Spare&) = delete;
+  ~Spare();
+  void* data() const { return data_; }
+
+ private:
+  CudaMemory* const memory_;  ///< null where there are no other ranks
+  const int64_t bytes_;
+  void* data_ = nullptr;
+};
+
+/// What passes on a stream from start() to stop().
+class Stopwatch {
+ public:
+  explicit Stopwatch(const Launch& on);
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+  /// Keeps the stream busy for a moment, so that what is timed has been issued when it begins.
+  void start();
+  /// Waits, as Launch::wait_for() does.
+  Execution stop();
+
+ private:
+  const Launch& on_;
+  std::array<cudaEvent_t, 2> events_{};
+  std::chrono::steady_clock::time_point started_;
+};
+
+int64_t bytes_of_result(const BlasProblem& p) {
+  const int64_t elements =
+      p.d.leading * (p.d.cols - 1) + p.d.rows + p.d.batch_stride * (p.batch - 1);
+  return elements * size_of(p.d.type);
+}
+
+Spare::Spare(CudaMemory& memory, const BlasProblem& problem, const Launch& on)
+    : memory_(on.look == nullptr ? nullptr : &memory), bytes_(bytes_of_result(problem)) {
+  const auto size = static_cast<size_t>(bytes_);
+  if (memory_ == nullptr) {
+    if (cudaMalloc(&data_, size) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      data_ = nullptr;
+    }
+  } else {
+    try {
+      data_ = memory_->allocate(bytes_);
+    } catch (const OutOfMemory&) {  // it is not needed
+    }
+  }
+  if (data_ != nullptr) check(cudaMemsetAsync(data_, 0, size, on.stream), "cudaMemsetAsync");
+}
+
+Spare::~Spare() {
+  if (memory_ == nullptr)
+    cudaFree(data_);
+  else
+    memory_->deallocate(data_, bytes_);
+}
+
+Stopwatch::Stopwatch(const Launch& on) : on_(on) {
+  for (cudaEvent_t& event : events_) check(cudaEventCreate(&event), "cudaEventCreate");
+}
+
+void Stopwatch::start() {
+  constexpr double issuing = 2e-5;
+  occupy(on_.stream, issuing);
+  started_ = std::chrono::steady_clock::now();
+  check(cudaEventRecord(events_[0], on_.stream), "cudaEventRecord");
+}
+
+Execution Stopwatch::stop() {
+  check(cudaEventRecord(events_[1], on_.stream), "cudaEventRecord");
+  const std::chrono::duration<float, std::milli> issuing =
+      std::chrono::steady_clock::now() - started_;
+  on_.wait_for(events_[1]);
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "cudaEventElapsedTime");
+  return {milliseconds, issuing.count()};
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 // What is chosen once for a product: once in a process, and once for those that come after it.
 #include "kernels/cuda/algorithms.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <latch>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,8 +24,8 @@ namespace frugal::engine {
 namespace {
 
 using cuda::Algorithm;
-using cuda::AlgorithmFile;
 using cuda::Algorithms;
+using ::testing::HasSubstr;
 
 /// c [m, 3] of ones, each a sum over `depth`.
 void expect_product(Device& device, int64_t m, int64_t depth = 4) {
@@ -113,31 +117,118 @@ TEST(AlgorithmsTest, WhatCouldNotBeTimedIsTimedLater) {
   EXPECT_EQ(values, std::vector<float>(150, static_cast<float>(1 + 2 * products)));
 }
 
-TEST(AlgorithmsTest, TheFirstChoiceStays) {
-  Algorithms algorithms(AlgorithmFile("", "a GPU"));
+/// Processes that share a file.
+class AlgorithmsFile : public ::testing::Test {
+ protected:
+  AlgorithmsFile() : folder_(::testing::TempDir() + "algorithms." + std::to_string(getpid())) {}
+  ~AlgorithmsFile() override { std::filesystem::remove_all(folder_); }
+
+  std::string path() const { return folder_ + "/gemm.json"; }
+  std::unique_ptr<Algorithms> process(const std::string& identity = gpu, size_t most = 10) const {
+    return std::make_unique<Algorithms>(path(), identity, most);
+  }
+  Algorithm found(const std::string& problem, const std::string& identity = gpu) const {
+    const auto found = process(identity)->find(problem);
+    return found ? found->algorithm : Algorithm{};
+  }
+  void write(const std::string& text) const {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(path(), std::ios::binary) << text;
+  }
+  /// What a process says on stderr that looks for two products, and keeps two others.
+  std::string complaint() const {
+    const auto wrong = process();
+    ::testing::internal::CaptureStderr();
+    EXPECT_FALSE(wrong->find("a product"));
+    EXPECT_FALSE(wrong->find("another"));
+    wrong->keep_timed("a third", one);
+    wrong->keep_timed("a fourth", one);
+    return ::testing::internal::GetCapturedStderr();
+  }
+
+  static constexpr const char* gpu = "a GPU; a library; a driver";
+  static constexpr Algorithm one = {1, 2, 3, 4, 5, 6, 7, 0xFEDCBA9876543210U}, other = {9};
+  const std::string folder_;
+};
+
+TEST_F(AlgorithmsFile, TheFirstChoiceStays) {
+  Algorithms algorithms("", "a GPU");
   EXPECT_FALSE(algorithms.find("a product"));
-  EXPECT_EQ(algorithms.keep_timed("a product", {1}), Algorithm{1});
-  EXPECT_EQ(algorithms.keep_timed("a product", {2}), Algorithm{1});
-  EXPECT_EQ(algorithms.find("a product")->algorithm, Algorithm{1});
+  EXPECT_EQ(algorithms.keep_timed("a product", one), one);
+  EXPECT_EQ(algorithms.keep_timed("a product", other), one);
+  EXPECT_EQ(algorithms.find("a product")->algorithm, one);
   EXPECT_FALSE(algorithms.find("a product")->read);
 }
 
 /// Ranks that are processes, each of which looks before any has timed.
-TEST(AlgorithmsTest, TheFirstProcessChoosesForAllThatShareTheFile) {
-  const std::string folder = ::testing::TempDir() + "first_of." + std::to_string(getpid());
-  Algorithms one(AlgorithmFile(folder, "a GPU")), other(AlgorithmFile(folder, "a GPU"));
-  EXPECT_FALSE(one.find("a product"));
-  EXPECT_FALSE(other.find("a product"));
-  EXPECT_EQ(one.keep_timed("a product", {1}), Algorithm{1});
-  EXPECT_EQ(other.keep_timed("a product", {2}), Algorithm{1});
-  EXPECT_EQ(other.find("a product")->algorithm, Algorithm{1});
+TEST_F(AlgorithmsFile, TheFirstProcessChoosesForAll) {
+  const auto first = process(), second = process();
+  EXPECT_FALSE(first->find("a product"));
+  EXPECT_FALSE(second->find("a product"));
+  EXPECT_EQ(first->keep_timed("a product", one), one);
+  EXPECT_EQ(second->keep_timed("a product", other), one);
+  EXPECT_EQ(second->find("a product")->algorithm, one);
+  const std::filesystem::directory_iterator files(folder_);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 2) << "it and its lock";
 
   // What another library has written there, and this one refuses, is not chosen for anybody.
-  Algorithms later(AlgorithmFile(folder, "a GPU"));
-  EXPECT_TRUE(later.find("a product")->read);
-  EXPECT_EQ(later.keep_timed("a product", {3}), Algorithm{3});
-  EXPECT_EQ(AlgorithmFile(folder, "a GPU").read().at("a product"), Algorithm{3});
-  std::filesystem::remove_all(folder);
+  const auto later = process();
+  EXPECT_TRUE(later->find("a product")->read);
+  EXPECT_EQ(later->keep_timed("a product", other), other);
+  EXPECT_EQ(found("a product"), other);
+}
+
+TEST_F(AlgorithmsFile, AnotherGpuOrLibraryHasItsOwn) {
+  process()->keep_timed("a product", one);
+  EXPECT_EQ(found("a product", "a GPU; another library"), Algorithm{});
+  process("a GPU; another library")->keep_timed("a product", other);
+  EXPECT_EQ(found("a product", "a GPU; another library"), other);
+  EXPECT_EQ(found("a product"), one);
+}
+
+TEST_F(AlgorithmsFile, ThreadsLoseNothing) {
+  constexpr int each = 20;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const auto mine = process(gpu, 100);
+      for (int i = 0; i < each; ++i) mine->keep_timed(std::to_string(t * each + i), one);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < 4 * each; ++i) EXPECT_EQ(found(std::to_string(i)), one);
+}
+
+TEST_F(AlgorithmsFile, AWrongOneIsIgnoredWithOneLineAndReplaced) {
+  process()->keep_timed("a product", one);
+  std::ifstream in(path());
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  std::vector<std::string> wrong{"[]", "somebody else's", R"({"a GPU": {"a product": [1]}})",
+                                 R"({"a GPU": 1})", std::string(1 << 12, '\0')};
+  for (size_t size = 0; size < whole.size(); ++size) wrong.push_back(whole.substr(0, size));
+  for (const std::string& text : wrong) {
+    write(text);
+    const std::string said = complaint();
+    EXPECT_THAT(said, HasSubstr("ignored")) << text;
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
+    EXPECT_EQ(found("a fourth"), one);
+  }
+  write(whole);
+  EXPECT_EQ(found("a product"), one);
+}
+
+TEST_F(AlgorithmsFile, WhatCannotBeWrittenIsGivenUpWithOneLine) {
+  std::ofstream(folder_) << "no folder";
+  const std::string said = complaint();
+  EXPECT_THAT(said, HasSubstr("cannot be written"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
+  std::filesystem::remove(folder_);
+  std::filesystem::create_directories(path());
+  EXPECT_THAT(complaint(), HasSubstr("ignored"));
+}
+
+TEST_F(AlgorithmsFile, HasSoManyAndNoMore) {
+  for (int i = 0; i < 5; ++i) process(gpu, 3)->keep_timed(std::to_string(i), one);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(found(std::to_string(i)), i < 3 ? one : Algorithm{});
 }
 
 TEST(AlgorithmsTest, GpusAreOfOneKindOrAnother) {
@@ -167,7 +258,7 @@ class AlgorithmsDeathTest : public ::testing::Test {
   }
   /// Whether this is the process that starts the others.
   bool first() const { return first_ == std::to_string(getpid()); }
-  AlgorithmFile file() const { return AlgorithmFile(folder_, cuda::identity_of(gpus().front())); }
+  std::string path() const { return folder_ + "/gemm.json"; }
   /// What another process does, which ends with "timed T cached C asked A".
   [[noreturn]] void process() const {
     setenv("FRUGAL_CACHE", folder_.c_str(), 1);
@@ -193,16 +284,19 @@ TEST_F(AlgorithmsDeathTest, AnotherProcessTimesNothing) {
 /// As those of another version would be, if their file were taken for this one's.
 TEST_F(AlgorithmsDeathTest, WhatTheLibraryRefusesIsChosenAgain) {
   EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 2 cached 0 asked 2");
-  if (first())
-    for (const auto& [problem, algorithm] : file().read()) file().add(problem, {1, 2, 3});
+  if (first()) {
+    auto all = nlohmann::json::parse(std::ifstream(path()));
+    for (auto& algorithm : all.at(cuda::identity_of(gpus().front())))
+      algorithm = Algorithm{1, 2, 3};
+    std::ofstream(path()) << all;
+  }
   EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 2 cached 0 asked 2");
   EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 0 cached 2 asked 0");
 }
 
 TEST_F(AlgorithmsDeathTest, WhatIsNoFileIsIgnored) {
   EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 2 cached 0 asked 2");
-  const std::string path = file().path();
-  if (first()) std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  if (first()) std::filesystem::resize_file(path(), std::filesystem::file_size(path()) / 2);
   EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "ignored.*\n.*timed 2 cached 0 asked 2");
   EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 0 cached 2 asked 0");
 }
