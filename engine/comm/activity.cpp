@@ -159,7 +159,7 @@ class ObservedCommunicator final : public Communicator {
 
   Communicator& inner_;
   Activity& activity_;
-  const std::string_view group_;
+  const std::string group_;
   uint64_t& count_;
 };
 

@@ -15,13 +15,12 @@ namespace frugal::engine {
 /// what each rank did last when one of them is lost.
 class Activity {
  public:
-  /// A collective or message, by what it is called, of whom, and how large it is on this rank. The
-  /// texts are literals.
+  /// A collective or message.
   struct Call {
-    std::string_view name = {};   ///< "all-reduce"; empty: none so far
-    std::string_view group = {};  ///< "tensor": name_of() a GroupUse
-    uint64_t number = 0;          ///< of this group's calls on this rank, from 0
-    int64_t bytes = 0;
+    std::string name = {};   ///< "all-reduce"; empty: none so far
+    std::string group = {};  ///< "tensor": name_of() a GroupUse
+    uint64_t number = 0;     ///< of this group's calls on this rank, from 0
+    int64_t bytes = 0;       ///< on this rank
 
     /// "all-reduce 17 of the tensor group (4096 B)"
     std::string text() const;

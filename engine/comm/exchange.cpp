@@ -39,7 +39,7 @@ void Exchange::complete(Message* received) {
   }
   if (received == nullptr) return;
   received->rendezvous->post(received->rank, received->peer, {}, received->ready,
-                             Rendezvous::Letter::ready);
+                             Rendezvous::MessageKind::ready);
   std::vector<Crossing> opposite;
   for (auto m = with_received; m != sent.end(); ++m) opposite.push_back(sending(*m));
   const double posted =
@@ -56,7 +56,7 @@ void Exchange::complete(Message* received) {
 
 Crossing Exchange::sending(const Message& sent) {
   const double taken =
-      sent.rendezvous->take(sent.peer, sent.rank, sent.number, {}, Rendezvous::Letter::ready);
+      sent.rendezvous->take(sent.peer, sent.rank, sent.number, {}, Rendezvous::MessageKind::ready);
   return {std::max(sent.ready, taken), sent.alone, sent.beside};
 }
 

@@ -4,34 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
-namespace {
-
-/// What goes before the words.
-struct FailureHeader {
-  Failure::Kind kind;
-  int rank;
-  std::array<int64_t, 3> bytes;
-};
-
-}  // namespace
 
 std::string Failure::serialized() const {
-  const FailureHeader header{kind, rank, bytes};
-  return std::string(reinterpret_cast<const char*>(&header), sizeof header) + reason;
+  const auto cbor = nlohmann::json::to_cbor({kind, rank, reason, bytes});
+  return {cbor.begin(), cbor.end()};
 }
 
 Failure Failure::parsed(const std::string& text) {
-  FailureHeader header{};
-  if (text.size() < sizeof header) return {.reason = "a failure without words"};
-  std::memcpy(&header, text.data(), sizeof header);
-  return {header.kind, header.rank, text.substr(sizeof header), header.bytes};
+  const auto failure = nlohmann::json::from_cbor(text);
+  return {failure.at(0), failure.at(1), failure.at(2), failure.at(3)};
 }
 
 Failure failure_of(const std::exception_ptr& error, int rank) {

@@ -209,13 +209,13 @@ void Rendezvous::finish(int rank, Collective& collective) {
   }
 }
 
-Rendezvous::Mailbox& Rendezvous::mailbox(int from, int to, Letter letter) {
+Rendezvous::Mailbox& Rendezvous::mailbox(int from, int to, MessageKind kind) {
   const auto size = static_cast<size_t>(size_);
-  return mailboxes_[(static_cast<size_t>(letter) * size + static_cast<size_t>(from)) * size +
+  return mailboxes_[(static_cast<size_t>(kind) * size + static_cast<size_t>(from)) * size +
                     static_cast<size_t>(to)];
 }
 
-void Rendezvous::post(int from, int to, const View& data, double arrival, Letter letter) {
+void Rendezvous::post(int from, int to, const View& data, double arrival, MessageKind kind) {
   std::unique_ptr<std::byte[]> copy;
   if (data.data != nullptr) {
     const auto bytes = static_cast<size_t>(data.bytes());
@@ -224,24 +224,24 @@ void Rendezvous::post(int from, int to, const View& data, double arrival, Letter
   }
   const std::lock_guard lock(mutex_);
   throw_if_failed();
-  Mailbox& box = mailbox(from, to, letter);
+  Mailbox& box = mailbox(from, to, kind);
   box.messages[box.sent++] = {data, std::move(copy), arrival};
   changed_[static_cast<size_t>(to)].notify();
 }
 
-uint64_t Rendezvous::expect(int from, int to, Letter letter) {
+uint64_t Rendezvous::expect(int from, int to, MessageKind kind) {
   const std::lock_guard lock(mutex_);
   throw_if_failed();
-  return mailbox(from, to, letter).expected++;
+  return mailbox(from, to, kind).expected++;
 }
 
-double Rendezvous::take(int from, int to, uint64_t number, const View& data, Letter letter) {
+double Rendezvous::take(int from, int to, uint64_t number, const View& data, MessageKind kind) {
   Lock lock(mutex_);
-  Mailbox& box = mailbox(from, to, letter);
+  Mailbox& box = mailbox(from, to, kind);
   wait_for(
       lock, to, [&] { return box.sent > number; },
       [&] {
-        return letter == Letter::message
+        return kind == MessageKind::data
                    ? fmt::format("{}: message {} from {} did not come", name(to), number,
                                  name(from))
                    : fmt::format("{}: {} did not take message {}", name(to), name(from), number);

@@ -65,19 +65,20 @@ class Rendezvous {
   /// two calls that do not belong together.
   void finish(int rank, Collective& collective);
 
-  /// What one rank leaves another. Each kind is numbered by itself.
-  enum class Letter : uint8_t {
-    message,
-    ready  ///< to receive one, which its receiver says to who sends it
+  /// Kinds of point-to-point messages. Each kind has its own sequence numbers.
+  enum class MessageKind : uint8_t {
+    data,
+    ready  ///< the receiver tells the sender that it can receive
   };
   /// Copies a message into the mailbox; does not wait. `arrival` is when it is there, where time is
   /// modelled.
   void post(int from, int to, const View& data, double arrival = 0,
-            Letter letter = Letter::message);
+            MessageKind kind = MessageKind::data);
   /// The number of the next one to be taken.
-  uint64_t expect(int from, int to, Letter letter = Letter::message);
-  /// Waits for the message, copies it to `data`, and returns its arrival.
-  double take(int from, int to, uint64_t number, const View& data, Letter letter = Letter::message);
+  uint64_t expect(int from, int to, MessageKind kind = MessageKind::data);
+  /// Its arrival.
+  double take(int from, int to, uint64_t number, const View& data,
+              MessageKind kind = MessageKind::data);
 
   const std::string& name(int rank) const { return names_[static_cast<size_t>(rank)]; }
 
@@ -91,7 +92,7 @@ class Rendezvous {
   struct Mailbox;
   using Lock = std::unique_lock<std::mutex>;
 
-  Mailbox& mailbox(int from, int to, Letter letter);
+  Mailbox& mailbox(int from, int to, MessageKind kind);
   void check_calls(const Collective& collective) const;
   void do_all_parts(Collective& collective);
   void wake_all();

@@ -146,7 +146,7 @@ class StagedCommunicator final : public Communicator {
     Exchange::Message message = message_of(senders.there, senders.both, data, to);
     message.ready = issue();
     if (side_.kind() == Messages::exchanged) {
-      message.number = rendezvous_.expect(to, rank_, Rendezvous::Letter::ready);
+      message.number = rendezvous_.expect(to, rank_, Rendezvous::MessageKind::ready);
       side_.exchange.send(message);
       return Pending(std::make_unique<StagedSend>(side_.exchange, rendezvous_, rank_));
     }

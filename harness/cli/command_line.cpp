@@ -15,7 +15,6 @@
 #include "harness/place/processes.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
-#include "kernels/support/utf8.h"
 
 namespace frugal::harness {
 namespace {
@@ -138,7 +137,7 @@ namespace {
 /// Records, and messages of one line, have what was given.
 void check_characters(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i)
-    if (kernels::first_not_utf8(argv[i]))
+    if (!kernels::is_utf8(argv[i]))
       throw InputError(
           fmt::format("argument {} has characters that are not in UTF-8; name files in UTF-8, and "
                       "give all else "

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <functional>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 #include "harness/import/imported.h"
@@ -15,7 +16,7 @@
 #include "harness/import/printed_arguments.h"
 #include "harness/import/shell_script.h"
 #include "kernels/support/error.h"
-#include "kernels/support/utf8.h"
+#include "kernels/support/json_file.h"
 
 namespace frugal::harness {
 namespace {
@@ -304,12 +305,12 @@ std::string quoted_operators(const std::string& list) {
 }
 
 void check_text(const std::string& text, const std::string& file) {
-  const std::optional<size_t> at = kernels::first_not_utf8(text);
-  if (!at) return;
-  const auto lines =
-      std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*at), '\n');
-  throw InputError(fmt::format(
-      "{}, line {}: its characters are not in UTF-8; convert it with iconv", file, lines + 1));
+  std::istringstream lines(text);
+  int64_t number = 1;
+  for (std::string line; std::getline(lines, line); ++number)
+    if (!kernels::is_utf8(line))
+      throw InputError(fmt::format(
+          "{}, line {}: its characters are not in UTF-8; convert it with iconv", file, number));
 }
 
 }  // namespace

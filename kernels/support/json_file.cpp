@@ -109,6 +109,15 @@ nlohmann::json parse_json_strictly(std::string_view text, const std::string& nam
   return nlohmann::json::parse(text, refuse);
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 nlohmann::json parse_json(std::string_view text, const std::string& name) {
   try {
     return parse_json_strictly(text, name);

@@ -16,6 +16,8 @@ nlohmann::json parse_json(std::string_view text, const std::string& name);
 /// Like parse_json(), but throws nlohmann::json::exception for text that is not JSON; it says
 /// where.
 nlohmann::json parse_json_strictly(std::string_view text, const std::string& name);
+/// True if all of it is UTF-8, which text in JSON has to be.
+bool is_utf8(std::string_view text);
 /// A file's content; throws InputError where it is absent or cannot be read.
 std::string read_text(const std::string& path);
 /// parse_json() of read_text().

@@ -40,7 +40,8 @@ void Watch::waits_for(const Call& call, uint64_t number) {
   if (!notes() || (noted_ == number + 1 && surroundings_.activity->state().waiting)) return;
   noted_ = number + 1;
   const int64_t bytes = call.data.empty() ? 0 : call.data.bytes();
-  surroundings_.activity->waits_for({call.name, surroundings_.group, number, bytes});
+  surroundings_.activity->waits_for(
+      {std::string(call.name), std::string(surroundings_.group), number, bytes});
 }
 
 void Watch::goes_on() {

@@ -5,15 +5,15 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
 namespace {
 
+using nlohmann::json;
 using namespace std::chrono_literals;
 
 constexpr auto beat_every = 100ms;
@@ -27,73 +27,28 @@ constexpr double hearing_all = 0.25;
 constexpr double silence_of_rank_0 = 1.5;
 constexpr double connecting = 60;
 
-/// A state with its texts, as it is sent: the texts of another process are nowhere here.
-struct Beat {
-  std::array<char, 24> name{}, group{}, not_finite_name{}, not_finite_group{};
-  uint64_t number, not_finite_number;
-  int64_t bytes, not_finite_bytes;
-  double since_ago, not_finite_at;
-  bool waiting;
-};
-
-void put(std::array<char, 24>& to, std::string_view text) { text.copy(to.data(), to.size() - 1); }
-
-/// Texts of calls are few: each is kept once.
-std::string_view kept(const char* text) {
-  static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<std::string>> all;
-  const std::lock_guard lock(mutex);
-  auto& entry = all[text];
-  if (!entry) entry = std::make_unique<std::string>(text);
-  return *entry;
+std::string in_cbor(const json& values) {
+  const std::vector<uint8_t> bytes = json::to_cbor(values);
+  return {bytes.begin(), bytes.end()};
 }
 
 std::string serialized(const Activity::State& state) {
-  Beat beat{};
-  put(beat.name, state.call.name);
-  put(beat.group, state.call.group);
-  put(beat.not_finite_name, state.not_finite.name);
-  put(beat.not_finite_group, state.not_finite.group);
-  beat.number = state.call.number;
-  beat.not_finite_number = state.not_finite.number;
-  beat.bytes = state.call.bytes;
-  beat.not_finite_bytes = state.not_finite.bytes;
-  beat.since_ago = activity_clock() - state.since;
-  beat.not_finite_at = state.not_finite_at;
-  beat.waiting = state.waiting;
-  return {reinterpret_cast<const char*>(&beat), sizeof beat};
+  const auto of = [](const Activity::Call& call) {
+    return json::array({call.name, call.group, call.number, call.bytes});
+  };
+  return in_cbor(json::array({of(state.call), state.waiting, activity_clock() - state.since,
+                              of(state.not_finite), state.not_finite_at}));
 }
 
+/// The state of a process whose clock may differ.
 Activity::State parsed_state(const std::string& text) {
-  Beat beat{};
-  std::memcpy(&beat, text.data(), std::min(text.size(), sizeof beat));
-  return {.call = {kept(beat.name.data()), kept(beat.group.data()), beat.number, beat.bytes},
-          .waiting = beat.waiting,
-          .since = activity_clock() - beat.since_ago,
-          .not_finite = {kept(beat.not_finite_name.data()), kept(beat.not_finite_group.data()),
-                         beat.not_finite_number, beat.not_finite_bytes},
-          .not_finite_at = beat.not_finite_at};
-}
-
-std::string joined(const std::vector<std::string>& values) {
-  std::string all;
-  for (const std::string& value : values) {
-    const uint64_t size = value.size();
-    all.append(reinterpret_cast<const char*>(&size), sizeof size);
-    all += value;
-  }
-  return all;
-}
-
-std::vector<std::string> separated(const std::string& all) {
-  std::vector<std::string> values;
-  for (size_t at = 0; at + sizeof(uint64_t) <= all.size();) {
-    uint64_t size = 0;
-    std::memcpy(&size, all.data() + at, sizeof size);
-    values.push_back(all.substr(at + sizeof size, size));
-    at += sizeof size + size;
-  }
-  return values;
+  const json state = json::from_cbor(text);
+  const auto call = [](const json& of) { return Activity::Call{of[0], of[1], of[2], of[3]}; };
+  return {.call = call(state[0]),
+          .waiting = state[1],
+          .since = activity_clock() - state[2].get<double>(),
+          .not_finite = call(state[3]),
+          .not_finite_at = state[4]};
 }
 
 }  // namespace
@@ -101,7 +56,8 @@ std::vector<std::string> separated(const std::string& all) {
 World::World(int rank, int size, const Tell& tell, Options options)
     : rank_(rank), size_(size), options_(std::move(options)) {
   activity_.reset();
-  heard_.assign(static_cast<size_t>(size), {.at = activity_clock()});
+  heard_.resize(static_cast<size_t>(size));
+  for (Heard& rank : heard_) rank.at = activity_clock();
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC) != 0)
     throw InputError("the system gives no pipe; raise the limit of open files");
@@ -233,7 +189,7 @@ void World::handle(const Message& message) {
       add_value(message);
       break;
     case Message::Kind::values:
-      values_[message.number] = separated(message.body);
+      values_[message.number] = json::from_cbor(message.body);
       changed_.notify_all();
       break;
     case Message::Kind::failed:
@@ -273,7 +229,7 @@ void World::add_value(const Message& message) {
   parts_.erase(message.number);
   if (message.kind == Message::Kind::value) {
     const Message values{
-        .kind = Message::Kind::values, .number = message.number, .body = joined(all)};
+        .kind = Message::Kind::values, .number = message.number, .body = in_cbor(all)};
     for (size_t peer = 1; peer < peers_.size(); ++peer) send_to(peer, values);
   }
   values_[message.number] = std::move(all);
