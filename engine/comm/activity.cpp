@@ -59,7 +59,7 @@ void Activity::reset() {
 
 namespace {
 
-/// Whether no element has an exponent of ones. A loop without an exit, so that it is vectorised.
+/// Returns true if no element has an exponent of ones. The loop has no exit, so it is vectorised.
 template <class Bits>
 bool all_finite(const void* data, int64_t count, Bits exponent) {
   const auto* const bits = static_cast<const Bits*>(data);

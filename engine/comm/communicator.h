@@ -111,8 +111,8 @@ inline View part_of(const View& whole, int64_t part, int64_t parts) {
 
 }  // namespace frugal::engine
 
-/// What a caller of a communicator must keep to (engine/comm/communicator.h), checked by every
-/// implementation where a collective is started. A breach is an error of the program:
+/// Preconditions of a communicator's calls, checked by every implementation where a collective is
+/// started. A breach is an error of the program:
 /// std::invalid_argument, which names the collective and the views.
 namespace frugal::engine::contract {
 

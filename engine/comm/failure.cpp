@@ -83,7 +83,7 @@ bool cannot_answer(const Heard& rank, double now) {
   return rank.of == Heard::Of::running && now - rank.at > silence;
 }
 
-/// How long the rank has computed while another waited for it; negative where it has not.
+/// Seconds that the rank has computed while another waited for it; negative if it has not.
 double computing(const Heard& rank, double now) {
   return rank.state.waiting || rank.of != Heard::Of::running ? -1 : now - rank.state.since;
 }

@@ -38,7 +38,7 @@ Failure failure_of(const std::exception_ptr& error, int rank);
 /// Throws the error that it is.
 [[noreturn]] void raise(const Failure& failure);
 
-/// What is known of a rank.
+/// Last news of a rank.
 struct Heard {
   enum class Of : uint8_t {
     running,

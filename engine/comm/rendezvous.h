@@ -76,7 +76,7 @@ class Rendezvous {
             MessageKind kind = MessageKind::data);
   /// The number of the next one to be taken.
   uint64_t expect(int from, int to, MessageKind kind = MessageKind::data);
-  /// Its arrival.
+  /// Waits for the message, copies it to `data`, and returns its arrival.
   double take(int from, int to, uint64_t number, const View& data,
               MessageKind kind = MessageKind::data);
 
@@ -118,8 +118,9 @@ class Rendezvous {
   std::vector<Mailbox> mailboxes_;
 };
 
-/// What a rank has started at a rendezvous and not yet waited for. Waiting while an exception
-/// unwinds the rank would wait for peers that it is about to let down, so they are told first.
+/// A collective or message that a rank has started at a rendezvous and not yet waited for. Waiting
+/// while an exception unwinds the rank would wait for peers that it is about to let down, so they
+/// are told first.
 class RendezvousWork : public Pending::Work {
  public:
   RendezvousWork(Rendezvous& rendezvous, int rank) : rendezvous_(rendezvous), rank_(rank) {}

@@ -39,8 +39,8 @@ class AttentionBlocks {
   Range cols(int64_t j) const {
     return {j * block_cols, std::min(block_cols, op_.cols() - j * block_cols)};
   }
-  /// Those columns of a block that some of the rows see, from a multiple of block_rows on, so that
-  /// few different sizes come up: count is 0 where none is.
+  /// Columns of a block that some of the rows see, from a multiple of block_rows on, so that few
+  /// different sizes come up. count is 0 if there are none.
   Range seen(Range rows, int64_t j) const {
     const Range all = cols(j);
     if (!op_.causal) return all;
@@ -124,7 +124,7 @@ void prepare(CpuGemm& gemm, const AttentionBlocks& blocks, const Task& task) {
     }
 }
 
-/// Whether so much is worth other threads' waking up.
+/// True if the work is worth waking other threads up.
 bool worth_threads(const FusedAttention& op) {
   constexpr int64_t scores = 16384;
   return op.batch() * op.rows() * op.cols() >= scores;
@@ -224,7 +224,7 @@ void CpuAttention::run(const FusedAttention& op) {
 
 namespace {
 
-/// Which gradients a task computes.
+/// Gradients that a task computes.
 struct Wanted {
   bool queries = true, keys = true;  ///< dq; dk and dv
 };
@@ -235,8 +235,8 @@ struct Part {
   Range matrices, down, across;
 };
 
-/// For how many rows sums that are to become dq lie in memory at a time, and for how many columns
-/// those that are to become dk and dv: a block's, or all.
+/// Rows of the sums for dq, and columns of those for dk and dv, that lie in memory at a time: a
+/// block's, or all.
 struct Held {
   int64_t rows, cols;
 };
@@ -264,7 +264,7 @@ class BackwardTask {
   }
   size_t bytes() const { return bytes_; }
 
-  /// In this order: the scores and dp of a block, then what it adds to dv, dk and dq.
+  /// Products of a block, in this order: its scores and dp, then what it adds to dv, dk and dq.
   std::array<Gemm, 5> products(int64_t matrix, Range rows, Range cols) const {
     const int64_t m = rows.count, n = cols.count, group = matrix / forward_.heads();
     const View q = rows_of(forward_.q, matrix, rows), k = rows_of(forward_.k, group, cols);
@@ -299,12 +299,12 @@ class BackwardTask {
   }
 
  private:
-  /// Where the sums of these rows, or columns, lie.
+  /// View of the sums of these rows, or columns.
   static View held(const View& sums, Range range) {
     return sums.sliced(0, range.begin % sums.shape[0], range.count);
   }
 
-  /// What a block of scores adds to the gradients; `first` says that it is its rows' first here.
+  /// Adds a block of scores to the gradients; `first` says that it is its rows' first here.
   bool add(int64_t matrix, int64_t i, int64_t j, bool first, const CpuGemm& gemm,
            const Kernels& kernels) const {
     const Range rows = blocks_.rows(i), cols = blocks_.seen(rows, j);
@@ -343,7 +343,7 @@ class BackwardTask {
   size_t bytes_ = 0;
 };
 
-/// Whether threads that compute dk and dv by blocks of columns and then dq by blocks of rows, which
+/// True if threads that compute dk and dv by blocks of columns and then dq by blocks of rows, which
 /// takes 4 + 3 products, are done before those that compute all gradients of a group with 5.
 bool better_divided(const FusedAttention& op, const AttentionBlocks& blocks) {
   const auto threads = static_cast<int64_t>(omp_get_max_threads());

@@ -21,7 +21,7 @@ class AddressRanges {
   /// None of the addresses are in it yet.
   void insert(AddressRange range);
   void erase(AddressRange range);
-  /// How many of these addresses are in it.
+  /// Number of these addresses that it contains.
   int64_t common(AddressRange range) const;
   /// The smallest range of at least so many addresses; of several, the lowest.
   std::optional<AddressRange> smallest(int64_t size) const;
@@ -54,15 +54,16 @@ class Arena {
     AddressRange range;
     int64_t unbacked = 0;  ///< bytes of it that the system has yet to give
   };
-  /// What take() would take next for so many bytes; empty where the system has no more addresses.
+  /// Place that take() would take next for so many bytes; empty if the system has no more
+  /// addresses.
   Place find(int64_t bytes);
   void* take(const Place& place, int64_t bytes);
-  /// What was taken for as many bytes.
+  /// Gives back a block of so many bytes.
   void give_back(void* address, int64_t bytes);
   /// The memory of all holes is the system's again, but for parts of pages.
   void release();
 
-  /// What so many bytes occupy.
+  /// Bytes that a block of so many occupies.
   static int64_t room_for(int64_t bytes);
   /// Bytes of blocks, and of holes that are not released.
   int64_t backed_bytes() const { return backed_; }

@@ -31,7 +31,7 @@ std::string algorithms_file();
 /// up.
 class Algorithms {
  public:
-  /// At most so many products are kept, some 2 MB.
+  /// Limit of the products that are kept: some 2 MB.
   static constexpr size_t most_products = 4096;
 
   /// `identity` is all that decides beside the product: GPU, driver and library. Without a path

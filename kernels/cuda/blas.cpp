@@ -189,7 +189,7 @@ class Spare {
   void* data_ = nullptr;
 };
 
-/// What passes on a stream from start() to stop().
+/// Measures the time that passes on a stream from start() to stop().
 class Stopwatch {
  public:
   explicit Stopwatch(const Launch& on);

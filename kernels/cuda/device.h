@@ -14,7 +14,7 @@
 
 namespace frugal::kernels::cuda {
 
-/// Whether CUDA's documentation says that a process cannot use the GPU any more after this error.
+/// True if CUDA's documentation says that a process cannot use the GPU any more after this error.
 bool unrecoverable(cudaError_t error);
 
 /// Pairs of events around what is issued, read when the host has waited anyhow: nothing stops for

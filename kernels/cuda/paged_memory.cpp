@@ -26,8 +26,8 @@ int64_t rounded(int64_t bytes) {
 
 }  // namespace
 
-/// How a block of several pages lies: in the last `head` bytes of one, then in whole ones, then in
-/// the first bytes of one, which may be a whole one so far.
+/// Position of a block of several pages: in the last `head` bytes of one, then in whole ones, then
+/// in the first bytes of one, which may be a whole one so far.
 struct PagePlaces::Choice {
   Hole first, last;  // holes that are used; none: whole pages
   int64_t head = 0, tail = 0;
@@ -95,7 +95,7 @@ int PagePlaces::take_page() {
   return next_++;
 }
 
-/// As few whole pages as possible, and then as little between blocks.
+/// Chooses as few whole pages as possible, and then as little between blocks.
 PagePlaces::Choice PagePlaces::choose(int64_t size) const {
   const auto with_tail = [&](const Hole& first, int64_t head) {
     Choice c;

@@ -9,7 +9,7 @@
 
 namespace frugal::kernels::cuda {
 
-/// Where blocks lie in pages of 2 MiB, the least that a GPU maps. Pages have numbers; those of a
+/// Places of blocks in pages of 2 MiB, the least that a GPU maps. Pages have numbers; those of a
 /// block need not be neighbours, because it sees them one behind the other. A block begins where
 /// another has left the end of a page, and ends where one has left the beginning, so that blocks
 /// share pages at both ends. Where it lies follows from what is free alone: the same requests from

@@ -36,8 +36,8 @@ const char* next_step(ncclResult_t result) {
   }
 }
 
-/// Whether a call failed because the GPU had no room, by what NCCL says of it: "Cuda failure 2 'out
-/// of memory'", "Failed to CUDA calloc 4194304 bytes".
+/// True if NCCL's message says that the GPU had no room: "Cuda failure 2 'out of memory'", "Failed
+/// to CUDA calloc 4194304 bytes".
 bool tells_of_memory(std::string_view said) {
   return said.find("out of memory") != std::string_view::npos ||
          said.find("alloc") != std::string_view::npos;

@@ -41,8 +41,8 @@ class NcclLink {
   /// Begins to make the communicator, whose kernels have so many blocks at most; it is there when
   /// settled() says so.
   void open(const ncclUniqueId& id, int rank, int size, int blocks);
-  /// Whether NCCL has done what it was asked for. Throws CudaError for what it reports otherwise,
-  /// OutOfMemory where the GPU has no room for what it takes.
+  /// True if NCCL has done what it was asked for. Throws CudaError for an error that it reports, or
+  /// OutOfMemory if the GPU has no room for what it takes.
   bool settled();
   /// Calls issue(communicator), a call of NCCL named `call`. The calls before have settled.
   void use(const char* call, const std::function<ncclResult_t(ncclComm_t)>& issue);
@@ -54,7 +54,7 @@ class NcclLink {
   friend void finish(const std::vector<NcclLink*>& links, double deadline) noexcept;
   /// Begins to end it.
   void finalize() noexcept;
-  /// Whether that is done, or cannot be: then only stop() ends it.
+  /// True if it is finalized, or cannot be: then only stop() ends it.
   bool finalized() noexcept;
   /// Ends it, where it is finalized.
   void destroy() noexcept;
@@ -72,8 +72,8 @@ void finish(const std::vector<NcclLink*>& links, double deadline) noexcept;
 /// NcclLink::stop() of all, each in a thread of its own: one may wait for the others.
 void stop(const std::vector<NcclLink*>& links) noexcept;
 
-/// What the ranks of a group have beside NCCL: where they learn how to connect, that one of them
-/// has failed, and tell it.
+/// Channel between the ranks of a group beside NCCL: by it they learn how to connect, and tell each
+/// other that one has failed.
 class NcclPeers {
  public:
   NcclPeers() = default;

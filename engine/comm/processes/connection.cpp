@@ -73,7 +73,7 @@ std::string random_secret() {
   return fmt::format("{:016x}", number);
 }
 
-/// Of a number or a name; none where nobody knows it.
+/// Address of a number or a name; none if nobody knows it.
 std::optional<in_addr_t> resolved(const std::string& host) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;

@@ -55,9 +55,9 @@ class Flights {
 
   /// A new one, with so many bytes of scratch memory; it goes on from its next advance().
   std::shared_ptr<Flight> start(size_t scratch = 0);
-  /// Until it is over. `call` is what it is, for the message of a deadline that passes.
+  /// Waits until the flight is over. `call` names it in the message of a deadline that passes.
   void wait(const Flight& flight, const std::function<std::string()>& call);
-  /// Until nothing is under way any more.
+  /// Waits until nothing is under way any more.
   void finish();
   /// Lets all go on; whether something is still under way then.
   bool go_on() {
@@ -77,8 +77,8 @@ class Flights {
   std::list<std::shared_ptr<Flight>> flights_;
 };
 
-/// How a process waits: it looks again at once, then lets others have the core, for longer than the
-/// ranks of a step are usually apart, then sleeps.
+/// Policy of a waiting process: it looks again at once, then lets others have the core, for longer
+/// than the ranks of a step are usually apart, then sleeps.
 class Patience {
  public:
   void look_again() {
@@ -89,7 +89,7 @@ class Patience {
     else
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  /// Whether it is time for what need not be looked at every time.
+  /// True in every 16th look, for what need not be looked at more often.
   bool now_and_then() const { return looks_ % 16 == 15; }
 
  private:
