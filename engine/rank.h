@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/comm/activity.h"
 #include "engine/comm/communicator.h"
-#include "engine/comm/interleaving.h"
+#include "engine/comm/tasks.h"
 #include "engine/config.h"
 #include "engine/flop_counter.h"
 #include "engine/memory/parameter_store.h"

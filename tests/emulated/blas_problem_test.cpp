@@ -1,10 +1,10 @@
 // Which products cuBLASLt may be asked to end with GELU, or to sum a bias's gradient beside: its
 // documentation's conditions.
-#include "kernels/cuda/blas_problem.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
+
+#include "kernels/cuda/blas.h"
 
 namespace frugal::kernels {
 namespace {

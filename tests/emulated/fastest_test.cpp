@@ -1,12 +1,12 @@
 // Which contender is chosen, by a clock that is not a GPU's: what is loaded first, noise, failures,
 // and what it takes at most.
-#include "kernels/cuda/fastest.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <random>
 #include <vector>
+
+#include "kernels/cuda/algorithms.h"
 
 namespace frugal::kernels {
 namespace {

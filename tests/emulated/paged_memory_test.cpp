@@ -1,6 +1,4 @@
 // A GPU's memory by pages: where blocks lie, and what the emulated driver is asked for.
-#include "kernels/cuda/paged_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

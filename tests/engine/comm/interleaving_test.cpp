@@ -1,5 +1,3 @@
-#include "engine/comm/interleaving.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
