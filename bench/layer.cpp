@@ -10,7 +10,6 @@
 #include "harness/measure/flops.h"
 #include "harness/peaks/peak.h"
 #include "harness/place/target.h"
-#include "harness/settings/names.h"
 
 namespace frugal::bench {
 namespace {
@@ -78,7 +77,7 @@ std::vector<std::pair<std::string, GemmShape>> squares() {
 }
 
 std::optional<BenchmarkCase> layer_or_square(const Point& point) {
-  const DType type = *from_name<DType>(point.at("type"));
+  const DType type = weight_type(point.at("type"));
   for (const auto& [name, shape] : squares())
     if (name == point.at("work")) return square_case(type, shape);
   return layer_case(layer_config(type));

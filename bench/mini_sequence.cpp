@@ -17,7 +17,6 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
-#include "harness/settings/names.h"
 
 namespace frugal::bench {
 namespace {

@@ -8,7 +8,6 @@
 #include "engine/train/trainer.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
-#include "harness/settings/names.h"
 
 namespace frugal::bench {
 namespace {
@@ -75,7 +74,7 @@ class PipelineRun final : public CaseRun {
 std::optional<BenchmarkCase> pipeline_case(const Point& point) {
   const bool keeps_timeline = point.at("schedule") != without_timeline;
   if (!keeps_timeline && point.at("microbatches") != "4") return std::nullopt;
-  const auto schedule = keeps_timeline ? from_name<ScheduleKind>(point.at("schedule")).value()
+  const auto schedule = keeps_timeline ? schedule_kind(point.at("schedule")).value()
                                        : ScheduleKind::one_forward_one_backward;
   const RunConfig config = pipeline_config(schedule, std::stoll(point.at("microbatches")));
   return BenchmarkCase{.config = config, .make = [config, keeps_timeline](const Target& target) {

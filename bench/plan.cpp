@@ -16,7 +16,6 @@
 #include "harness/place/target.h"
 #include "harness/report/commands/plan_report.h"
 #include "harness/settings/models.h"
-#include "harness/settings/names.h"
 
 namespace frugal::bench {
 namespace {
@@ -85,7 +84,7 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
     request.run.sequence_parallel = true;
     request.search_all();
   } else {
-    request.schedules = {from_name<ScheduleKind>(c.schedule).value()};
+    request.schedules = {schedule_kind(c.schedule).value()};
     request.run.program = find_program(c.machine == v100 ? "pipedream-2bw-2021:time:messages"
                                                          : "megatron-lm-2022:time:messages");
   }

@@ -8,7 +8,6 @@
 #include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
 #include "harness/settings/models.h"
-#include "harness/settings/names.h"
 
 namespace frugal::bench {
 namespace {

@@ -107,7 +107,7 @@ std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config,
 /// What carries tensors between the GPUs of several processes: NCCL, or MPI between their hosts'
 /// memory.
 enum class Transport : uint8_t { nccl, host };
-std::string_view name_of(Transport transport);
+constexpr Names names_of(Transport) { return {"nccl", "host"}; }
 
 /// The same where ranks are processes: this one's, on GPU `gpu` of gpus(). `groups` are used where
 /// tensors go through the host's memory. Throws InputError where the build has no NCCL and that is

@@ -53,7 +53,7 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
         "{}) "
         "need a GPU each, "
         "and there {} {}; choose smaller sizes, or run one of the tensor-parallel ranks with "
-        "--lone-rank MACHINE",
+        "lone_rank=MACHINE",
         ranks, config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
         config.data_parallel, gpus == 1 ? "is" : "are", gpus);
   if (ranks > 1)
@@ -118,10 +118,6 @@ std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config, doubl
         std::make_unique<ThroughHostGroup>(group_of_threads(use, ranks, deadline), members));
   };
   return std::make_unique<ThreadedCluster>(config, layout, std::move(devices), through_host);
-}
-
-std::string_view name_of(Transport transport) {
-  return transport == Transport::nccl ? "nccl" : "host";
 }
 
 std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,

@@ -78,7 +78,7 @@ void check_stage(const RunConfig& config, std::optional<int> stage) {
   if (stages > 1 && !stage)
     throw InputError(
         fmt::format("pipeline-parallel size is {}: a lone rank has no other stages to exchange "
-                    "messages with; use 1, or --on virtual:MACHINE",
+                    "messages with; use 1, or on=virtual:MACHINE",
                     stages));
   if (stage && (*stage < 0 || *stage >= stages))
     throw InputError(fmt::format("stage is {}; it must be from 0 to {}", *stage, stages - 1));

@@ -7,28 +7,31 @@
 
 namespace frugal::engine {
 
-/// What a model learns to tell: the token that follows (GPT), or those that are hidden (BERT).
+template <class T>
+class Fields;
+
+/// Task that a model learns: the token that follows (GPT), or those that are hidden (BERT).
 enum class Objective : uint8_t { next_token, masked_token };
-std::string_view name_of(Objective objective);
+constexpr Names names_of(Objective) { return {"next-token", "masked-token"}; }
 
 /// Layer norm, or root mean square norm (Zhang and Sennrich 2019, arXiv:1910.07467).
 enum class NormKind : uint8_t { layer, rms };
-std::string_view name_of(NormKind norm);
+constexpr Names names_of(NormKind) { return {"layer-norm", "rms-norm"}; }
 
 /// What is between a layer's two linear maps beside attention: GELU, or a gated unit whose gate is
 /// SiLU or GELU (Shazeer 2020, arXiv:2002.05202).
 enum class MlpKind : uint8_t { gelu, swiglu, geglu };
-std::string_view name_of(MlpKind mlp);
+constexpr Names names_of(MlpKind) { return {"gelu", "swiglu", "geglu"}; }
 inline bool is_gated(MlpKind mlp) { return mlp != MlpKind::gelu; }
 
 /// How a model knows where a token stands: by a learned vector for each position, or by rotated
 /// queries and keys (Su et al. 2021, arXiv:2104.09864).
 enum class PositionKind : uint8_t { learned, rotary };
-std::string_view name_of(PositionKind positions);
+constexpr Names names_of(PositionKind) { return {"learned", "rotary"}; }
 
 /// Which linear maps have a bias: all, those to queries, keys and values, or none.
 enum class BiasKind : uint8_t { all, qkv, none };
-std::string_view name_of(BiasKind bias);
+constexpr Names names_of(BiasKind) { return {"all", "qkv", "none"}; }
 
 /// Which angle a pair of a head turns by from one position to the next.
 struct RotaryConfig {
@@ -96,6 +99,9 @@ struct ModelConfig {
   ModelConfig scaled(int64_t k) const;
   /// Throws InputError that says which rule of a model is broken.
   void validate() const;
+
+  static void describe(Fields<ModelConfig>& fields);
+  bool operator==(const ModelConfig&) const = default;
 };
 
 }  // namespace frugal::engine

@@ -39,7 +39,7 @@ std::string in_words(Place place, Kind kind) {
 /// Advice that reduces memory of a kind.
 const char* next_step(Kind kind) {
   if (is_of_the_model(kind))
-    return "a larger tensor-parallel size, replicas that share it (--shard), or a smaller model";
+    return "a larger tensor-parallel size, replicas that share it (shard), or a smaller model";
   return "recomputation, a larger tensor-parallel size with sequence parallelism, or a smaller "
          "microbatch";
 }

@@ -4,21 +4,9 @@
 #include <cmath>
 #include <numbers>
 
-namespace frugal::engine {
+#include "engine/options/fields.h"
 
-std::string_view name_of(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::sgd:
-      return "sgd";
-    case OptimizerKind::momentum:
-      return "momentum";
-    case OptimizerKind::adam:
-      return "adam";
-    case OptimizerKind::adamw:
-      return "adamw";
-  }
-  return "?";
-}
+namespace frugal::engine {
 
 double TrainConfig::learning_rate(int64_t step) const {
   const double top = optimizer.learning_rate;
@@ -27,6 +15,37 @@ double TrainConfig::learning_rate(int64_t step) const {
   const double done = static_cast<double>(step - warm_up) / static_cast<double>(steps - warm_up);
   const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * std::min(done, 1.0)));
   return top * (0.1 + 0.9 * cosine);
+}
+
+void OptimizerOptions::describe(Fields<OptimizerOptions>& f) {
+  using O = OptimizerOptions;
+  const allowed::Real number{0, 1e9};
+  f.section(Section::training);
+  f.choice("optimizer", &O::kind, "Weight decay is decoupled from the gradient but for adam");
+  f.real("learning_rate", &O::learning_rate, number,
+         "After warm-up and before its cosine decay to a tenth");
+  f.real("momentum", &O::momentum, {0, 1},
+         "Part of the moment that a step keeps, with optimizer=momentum");
+  f.real("weight_prediction", &O::prediction, {0, 16},
+         "With schedule=2bw, whose gradients come one step late: compute them with weights that "
+         "are so many further updates ahead; 1 makes up for the delay");
+  f.real("weight_decay", &O::weight_decay, number, "Of all parameters");
+  f.real("clip", &O::clip, number,
+         "Greatest norm of the gradient of the whole model; 0: none, and stages without a flush "
+         "do not wait for each other. 1 otherwise, and 0 with step_in_backward")
+      .in(Section::memory)
+      .behind("step_in_backward")
+      .usually_follows();
+}
+
+void TrainConfig::describe(Fields<TrainConfig>& f) {
+  f.section(Section::steps);
+  f.number("steps", &TrainConfig::steps, {1},
+           "Training steps; otherwise 1, or the batches of a schedule_file")
+      .usually_follows();
+  f.number("warm_up", &TrainConfig::warm_up, {0},
+           "Steps in which the learning rate rises; a twentieth of all otherwise")
+      .usually_follows();
 }
 
 }  // namespace frugal::engine

@@ -5,6 +5,8 @@
 #include "engine/namespace.h"
 
 namespace frugal::engine {
+template <class T>
+class Fields;
 
 enum class OptimizerKind : uint8_t {
   sgd,       ///< stochastic gradient descent; no state
@@ -12,7 +14,7 @@ enum class OptimizerKind : uint8_t {
   adam,      ///< two moments; weight decay is part of the gradient
   adamw      ///< two moments; weight decay is not
 };
-std::string_view name_of(OptimizerKind kind);
+constexpr Names names_of(OptimizerKind) { return {"sgd", "momentum", "adam", "adamw"}; }
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adamw;
@@ -25,6 +27,8 @@ struct OptimizerOptions {
   /// with. Not of the papers; 0: none.
   double prediction = 0;
   double clip = 1;  ///< greatest norm of the gradient of the whole model; 0: no clipping
+
+  static void describe(Fields<OptimizerOptions>& fields);
 };
 
 /// Schedule and rule of weight updates.
@@ -36,6 +40,8 @@ struct TrainConfig {
   int64_t steps = 1;
 
   double learning_rate(int64_t step) const;
+
+  static void describe(Fields<TrainConfig>& fields);
 };
 
 }  // namespace frugal::engine

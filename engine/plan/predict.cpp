@@ -313,22 +313,6 @@ class Predicting {
 
 }  // namespace
 
-std::string_view name_of(Bound bound) {
-  switch (bound) {
-    case Bound::compute:
-      return "compute";
-    case Bound::messages:
-      return "messages";
-    case Bound::all_reduce:
-      return "all-reduce";
-    case Bound::update:
-      return "optimizer";
-    case Bound::bubble:
-      return "bubble";
-  }
-  return "?";
-}
-
 size_t Prediction::fullest() const {
   return static_cast<size_t>(
       std::max_element(stages.begin(), stages.end(),

@@ -22,7 +22,9 @@ struct StagePrediction {
 /// What decides how long a batch takes.
 enum class Bound : uint8_t { compute, messages, all_reduce, update, bubble };
 inline constexpr int bounds = 5;
-std::string_view name_of(Bound bound);
+constexpr Names names_of(Bound) {
+  return {"compute", "messages", "all-reduce", "optimizer", "bubble"};
+}
 
 struct Prediction {
   double seconds = 0;  ///< of a batch

@@ -349,18 +349,6 @@ std::vector<Behaviour> of_time() {
 
 }  // namespace
 
-std::string_view name_of(Changes changes) {
-  switch (changes) {
-    case Changes::memory:
-      return "memory";
-    case Changes::time:
-      return "time";
-    case Changes::messages:
-      return "messages";
-  }
-  return "?";
-}
-
 const std::vector<Behaviour>& behaviours() {
   static const std::vector<Behaviour> all = [] {
     std::vector<Behaviour> list;
@@ -376,7 +364,7 @@ void check_behaviours(const RunConfig& config) {
   for (const Behaviour& behaviour : behaviours()) {
     if (!behaviour.has(config.program)) continue;
     if (const std::string_view why = behaviour.why_not(config); !why.empty())
-      throw InputError(fmt::format("the program {} has {}, {}; take it out (--program {}~{})",
+      throw InputError(fmt::format("the program {} has {}, {}; take it out (program={}~{})",
                                    config.program.name, behaviour.name, why, config.program.name,
                                    behaviour.name));
   }
@@ -386,8 +374,8 @@ void check_behaviours_on_real(const Program& program, const std::string& on) {
   for (const Behaviour& behaviour : behaviours())
     if (behaviour.has(program) && !behaviour.real)
       throw InputError(
-          fmt::format("the program {} has {}, which a virtual device alone can have, and --on is "
-                      "{}; give --program {}:real, or --on virtual:MACHINE",
+          fmt::format("the program {} has {}, which a virtual device alone can have, and on is "
+                      "{}; give program={}:real, or on=virtual:MACHINE",
                       program.name, behaviour.name, on, program.name));
 }
 

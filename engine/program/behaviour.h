@@ -11,7 +11,7 @@ struct RunConfig;
 
 /// What a behaviour changes first of all. One that keeps or copies takes time, too.
 enum class Changes : uint8_t { memory, time, messages };
-std::string_view name_of(Changes changes);
+constexpr Names names_of(Changes) { return {"memory", "time", "messages"}; }
 
 /// One thing that programs do and their technique does not need, which a run can be told to do
 /// (RunConfig::program).

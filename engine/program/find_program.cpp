@@ -139,18 +139,6 @@ std::string without_files(const std::string& text, const std::vector<Term>& term
 
 }  // namespace
 
-std::string_view name_of(BehaviourStatus status) {
-  switch (status) {
-    case BehaviourStatus::documented:
-      return "documented";
-    case BehaviourStatus::counted:
-      return "counted";
-    case BehaviourStatus::supposed:
-      return "supposed";
-  }
-  return "?";
-}
-
 std::string name_of(const Program& program) {
   return program.name.empty() ? std::string(none) : program.name;
 }

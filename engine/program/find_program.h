@@ -12,7 +12,7 @@ enum class BehaviourStatus : uint8_t {
   counted,     ///< in what was counted of it while it ran
   supposed     ///< nowhere: it would explain a number
 };
-std::string_view name_of(BehaviourStatus status);
+constexpr Names names_of(BehaviourStatus) { return {"documented", "counted", "supposed"}; }
 
 /// One behaviour of a program, and how it is known.
 struct KnownBehaviour {

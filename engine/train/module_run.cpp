@@ -12,11 +12,6 @@
 
 namespace frugal::engine {
 
-std::string_view name_of(Module module) {
-  static constexpr std::array<std::string_view, 3> names = {"layer", "mlp", "output_layer"};
-  return names[static_cast<size_t>(module)];
-}
-
 /// A module on one rank, with what it is run on.
 class ModuleSubject {
  public:

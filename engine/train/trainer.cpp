@@ -45,7 +45,7 @@ void check_passes(const RunConfig& run, const Schedule& plan) {
   if (run.shards(Shard::weights) && makes_together(plan))
     throw InputError(
         "shard is weights and the schedule makes passes together (&), which would gather and give "
-        "back the same weights; choose --overlap-passes off, or shard gradients");
+        "back the same weights; choose overlap_passes=off, or shard=gradients");
 }
 
 /// Bytes of a microbatch's token ids, where the stage begins with them, and of its labels.

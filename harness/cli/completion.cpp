@@ -6,7 +6,6 @@
 
 #include "harness/cli/command_line.h"
 #include "harness/cli/documented.h"
-#include "harness/settings/names.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {
@@ -41,7 +40,7 @@ std::vector<Flag> flags_of(const CLI::App& command) {
 /// What can stand without a flag: artifacts, the shells, or the kinds of schedules.
 std::vector<std::string> operands_of(const CLI::App& command, const Artifacts& artifacts) {
   if (command.get_name() == "completion") return {"bash", "zsh", "fish"};
-  if (command.get_name() == "schedule") return all_names<ScheduleKind>();
+  if (command.get_name() == "schedule") return ScheduleKind::names();
   std::vector<std::string> ids;
   if (command.get_name() == "list" || command.get_name() == "reproduce")
     for (const Artifact* artifact : artifacts) ids.push_back(artifact->id());

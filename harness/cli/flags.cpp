@@ -88,7 +88,7 @@ void Flags::bytes(const std::string& name, std::optional<int64_t>& target,
 }
 
 void Flags::scale(const std::string& name, int64_t& target, const std::string& help) {
-  const ValueType type = scale_type();
+  const ValueType type = own_text(scale_text());
   value(name, type, target == 0 ? "" : scale_name(target), help,
         [&target, name, type](const std::string& text) {
           target = *parse_scale(type.value(name, text).get<std::string>());

@@ -57,7 +57,7 @@ ImportOptions import_options(const ImportValues& values) {
   }
   // What says where it is run is no part of what is imported.
   for (const Field& field : fields())
-    if (field.group == FieldGroup::place) options.given.erase(field.key);
+    if (field.section == Section::place) options.given.erase(field.key);
   return options;
 }
 
@@ -136,7 +136,7 @@ Exit import_and_run(const ImportValues& values) {
   const Imported imported = imported_of(values);
   nlohmann::json place = values.run.given();
   for (const Field& field : fields())
-    if (field.group != FieldGroup::place) place.erase(field.key);
+    if (field.section != Section::place) place.erase(field.key);
   ImportReport report{
       .imported = imported, .command = {}, .not_run = obstacle(imported, values), .records = {}};
   catch_interrupts();

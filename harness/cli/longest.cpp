@@ -17,8 +17,8 @@ namespace frugal::harness {
 namespace {
 
 struct LongestValues {
-  RunFlags run{{FieldGroup::model, FieldGroup::place, FieldGroup::layout, FieldGroup::memory,
-                FieldGroup::training}};
+  RunFlags run{
+      {Section::model, Section::place, Section::layout, Section::memory, Section::training}};
   std::optional<int64_t> memory;
   std::string format = "table";
 };

@@ -31,9 +31,9 @@
 namespace frugal::harness {
 namespace {
 
-std::vector<FieldGroup> groups_of_measure() {
-  std::vector<FieldGroup> groups = groups_of_a_training;
-  groups.push_back(FieldGroup::evaluation);
+std::vector<Section> groups_of_measure() {
+  std::vector<Section> groups = groups_of_a_training;
+  groups.push_back(Section::evaluation);
   return groups;
 }
 

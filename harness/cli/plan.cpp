@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +13,6 @@
 #include "harness/measure/progress.h"
 #include "harness/place/environment.h"
 #include "harness/report/commands/plan_report.h"
-#include "harness/settings/names.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 
@@ -25,7 +23,7 @@ constexpr const char *searched = "searched", *equal_stages = "equal", *all_layer
                      *no_modules = "none";
 
 struct PlanValues {
-  RunFlags run{{FieldGroup::model, FieldGroup::length},
+  RunFlags run{{Section::model, Section::length},
                {"sequence_parallel", "attention", "stored_masks", "mlp_chunks", "head_chunks",
                 "head_tiles", "offload_optimizer", "narrow_logits", "precision", "program"}};
   MachineFlags machine;
@@ -63,15 +61,15 @@ std::vector<T> those_of(const std::string& name, std::vector<T> all) {
 
 /// Of those that flush, which have no effect on what is trained.
 std::vector<ScheduleKind> schedules_of(const std::string& name) {
+  if (name != searched) return {*schedule_kind(name)};
   std::vector<ScheduleKind> all;
-  for (const std::string& one : ScheduleKind::names(&ScheduleKind::flushes))
-    all.push_back(*from_name<ScheduleKind>(one));
-  return those_of(name, std::move(all));
+  std::ranges::copy_if(ScheduleKind::all(), std::back_inserter(all), &ScheduleKind::flushes);
+  return all;
 }
 
 std::vector<Recomputation> recomputations_of(const PlanValues& values, AttentionKind attention) {
   std::vector<Recomputation> found;
-  for (const std::string& name : all_names<Recompute>()) {
+  for (const std::string& name : names_of(Recompute()).texts()) {
     if (values.recompute != name && values.recompute != searched) continue;
     const Recompute kind = *from_name<Recompute>(name);
     if (kind != Recompute::selective)
@@ -106,20 +104,17 @@ void offload(const std::string& modules, PlanRequest& request) {
   request.run.offload_modules = *set;
 }
 
-/// What a flag says; none where it is to be searched.
-std::optional<int> size_given(const char* flag, const std::string& text) {
+/// Size that the flag of a field says; none where it is to be searched.
+std::optional<int> size_given(const char* key, const std::string& text) {
   if (text == searched) return std::nullopt;
-  int size = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > 1 << 16)
-    throw InputError(fmt::format("{} is \"{}\"; it must be a whole number from 1 to {}, or {}",
-                                 flag, text, 1 << 16, searched));
-  return size;
+  ValueType type = field_of(key).type;
+  type.allowed += fmt::format(", or {}", searched);
+  return type.value(field_of(key).flag, text).get<int>();
 }
 
 /// Sizes of which each stage's weights can be cut into as many parts.
 std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& request) {
-  if (const auto size = size_given("--tensor-parallel", values.tensor_parallel)) return {*size};
+  if (const auto size = size_given("tensor_parallel_size", values.tensor_parallel)) return {*size};
   // Within a node: beyond it every layer's collectives cross the network.
   std::vector<int> sizes;
   const ModelConfig& m = request.run.model;
@@ -138,7 +133,7 @@ std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& reque
 /// given size allows it.
 void share_sequences(const PlanValues& values, const RunSettings& settings, RunConfig& run) {
   if (settings.is_given("sequence_parallel")) return;
-  const auto size = size_given("--tensor-parallel", values.tensor_parallel);
+  const auto size = size_given("tensor_parallel_size", values.tensor_parallel);
   run.sequence_parallel = !size || run.model.sequence % *size == 0;
 }
 
@@ -155,7 +150,7 @@ void refuse_context(const PlanValues& values, const PlanRequest& request, Contex
 
 /// How sequences may be shared.
 std::vector<Sharing> sharings(const PlanValues& values, const PlanRequest& request) {
-  const std::optional<int> size = size_given("--context-parallel", values.context_parallel);
+  const std::optional<int> size = size_given("context_parallel_size", values.context_parallel);
   const std::optional<ContextKind> kind = from_name<ContextKind>(values.context);
   if (size == 1 && kind)
     throw InputError(
@@ -188,7 +183,7 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   request.batch = values.batch;
   request.memory = values.memory.value_or(request.machine.memory_capacity);
   if (!settings.is_given("attention")) run.attention = default_attention(run.model);
-  run.type = *from_name<DType>(values.type);
+  run.type = weight_type(values.type);
   refuse_memory(run.program);
   share_sequences(values, settings, run);
   request.tensor = tensor_sizes(values, request);
@@ -265,10 +260,10 @@ void add_plan(CommandLine& line) {
   flags.text("--context-parallel", v.context_parallel, "N|searched",
              "Ranks that share a sequence; searched: all sizes that divide the devices and the "
              "sequence");
-  flags.choice("--context", v.context, names_and_searched(all_names<ContextKind>()),
+  flags.choice("--context", v.context, names_and_searched(names_of(ContextKind()).texts()),
                "How they do. By default searched: Ulysses, and zigzag, or ring where attention is "
                "not causal");
-  flags.choice("--recompute", v.recompute, names_and_searched(all_names<Recompute>()),
+  flags.choice("--recompute", v.recompute, names_and_searched(names_of(Recompute()).texts()),
                "Activations that are computed again");
   flags.text("--recompute-modules", v.modules, "SET|searched",
              "Of selective recomputation; searched: every set that saves something");
@@ -282,11 +277,11 @@ void add_plan(CommandLine& line) {
   flags.choice("--validate-steps", v.validate_steps, {"before", searched},
                "searched: also after they were made, without a meeting of the stages, where that "
                "may be the fastest");
-  flags.choice("--shard", v.shard, names_and_searched(all_names<Shard>()),
+  flags.choice("--shard", v.shard, names_and_searched(names_of(Shard()).texts()),
                "What replicas divide in place of copies");
   flags.choice("--stage-layers", v.stage_layers, {equal_stages, searched},
                "searched: also as many for each stage as make all equally fast");
-  flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
+  flags.choice("--type", v.type, weight_type_names(), "Of weights and activations");
   flags.number("--within", v.within, 1, 1e9,
                fmt::format("Keep configurations that take at most so many times as long as the "
                            "fastest that fits; {} otherwise",

@@ -17,8 +17,8 @@ namespace frugal::harness {
 namespace {
 
 struct RecomputeValues {
-  RunFlags run{{FieldGroup::model, FieldGroup::length, FieldGroup::place, FieldGroup::layout,
-                FieldGroup::memory, FieldGroup::training}};
+  RunFlags run{{Section::model, Section::length, Section::place, Section::layout, Section::memory,
+                Section::training}};
   std::optional<int64_t> memory;
   std::string format = "table";
 };

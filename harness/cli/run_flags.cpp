@@ -32,7 +32,7 @@ void replace_described(const nlohmann::json& given, nlohmann::json& in_file) {
 }  // namespace
 
 bool RunFlags::takes(const Field& field) const {
-  return std::find(groups_.begin(), groups_.end(), field.group) != groups_.end() ||
+  return std::find(groups_.begin(), groups_.end(), field.section) != groups_.end() ||
          std::find(keys_.begin(), keys_.end(), field.key) != keys_.end();
 }
 

@@ -17,7 +17,7 @@ class RunFlags {
   /// Whether --config and --set say the same.
   enum class Besides : uint8_t { nothing, config_and_set };
   /// Flags of these groups, and of these fields besides.
-  explicit RunFlags(std::vector<FieldGroup> groups, std::vector<std::string> keys = {},
+  explicit RunFlags(std::vector<Section> groups, std::vector<std::string> keys = {},
                     Besides besides = Besides::config_and_set)
       : groups_(std::move(groups)), keys_(std::move(keys)), besides_(besides) {}
 
@@ -34,7 +34,7 @@ class RunFlags {
  private:
   bool takes(const Field& field) const;
 
-  std::vector<FieldGroup> groups_;
+  std::vector<Section> groups_;
   std::vector<std::string> keys_;
   Besides besides_;
   std::string command_, config_file_;
@@ -43,9 +43,8 @@ class RunFlags {
 };
 
 /// What every command that trains takes.
-inline const std::vector<FieldGroup> groups_of_a_training = {
-    FieldGroup::model,     FieldGroup::length,   FieldGroup::place,
-    FieldGroup::lone_rank, FieldGroup::layout,   FieldGroup::own_schedule,
-    FieldGroup::memory,    FieldGroup::training, FieldGroup::steps};
+inline const std::vector<Section> groups_of_a_training = {
+    Section::model,        Section::length, Section::place,    Section::lone_rank, Section::layout,
+    Section::own_schedule, Section::memory, Section::training, Section::steps};
 
 }  // namespace frugal::harness

@@ -12,7 +12,6 @@
 #include "engine/schedule/text.h"
 #include "harness/cli/command_line.h"
 #include "harness/report/table.h"
-#include "harness/settings/names.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
@@ -30,9 +29,9 @@ struct ScheduleValues {
 };
 
 ScheduleKind kind_of(const std::string& name) {
-  if (const auto kind = from_name<ScheduleKind>(name)) return *kind;
+  if (const auto kind = schedule_kind(name)) return *kind;
   throw InputError(fmt::format("KIND is \"{}\"; it must be one of {}", name,
-                               fmt::join(all_names<ScheduleKind>(), ", ")));
+                               fmt::join(ScheduleKind::names(), ", ")));
 }
 
 /// A schedule and what it is called in messages.
@@ -59,7 +58,7 @@ std::vector<Named> schedules_of(const ScheduleValues& values) {
   if (!values.file.empty()) return {from_file(values)};
   if (values.kinds.empty())
     throw InputError(fmt::format("KIND is missing; give some of {}, or a schedule with --file",
-                                 fmt::join(all_names<ScheduleKind>(), ", ")));
+                                 fmt::join(ScheduleKind::names(), ", ")));
   const auto required = [](const char* flag, std::optional<int> value) {
     if (!value) throw InputError(fmt::format("{} is missing; give a whole number from 1", flag));
     return *value;
@@ -182,7 +181,7 @@ void add_schedule(CommandLine& line) {
   Flags flags = line.command("schedule", "Pipeline schedules: drawn, checked, or as a file",
                              [values] { return run(*values); });
   flags.positional("KIND", values->kinds,
-                   fmt::format("One or several of {}", fmt::join(all_names<ScheduleKind>(), ", ")),
+                   fmt::format("One or several of {}", fmt::join(ScheduleKind::names(), ", ")),
                    false);
   flags.integer("--stages", values->stages, 1, "Pipeline stages [d]");
   flags.integer("--microbatches", values->microbatches, 1, "Microbatches of a batch [m]");

@@ -161,12 +161,6 @@ std::optional<ComparedQuantity> compared_status(const CasePair& pair) {
 
 }  // namespace
 
-std::string_view name_of(Change change) {
-  constexpr std::string_view names[] = {"same", "faster",    "slower",    "less",
-                                        "more", "different", "ambiguous", "too few samples"};
-  return names[static_cast<size_t>(change)];
-}
-
 std::vector<ComparedQuantity> compare(const Pairing& pairing, const CompareOptions& options) {
   std::vector<ComparedQuantity> all;
   for (const CasePair& pair : pairing.pairs) {

@@ -20,8 +20,9 @@ enum class Change : uint8_t {
   ambiguous,  ///< the runs do not tell
   too_few     ///< fewer processes than an interval needs
 };
-/// "same", "faster", "slower", "less", "more", "different", "ambiguous", "too few samples".
-std::string_view name_of(Change change);
+constexpr Names names_of(Change) {
+  return {"same", "faster", "slower", "less", "more", "different", "ambiguous", "too few samples"};
+}
 
 /// A quantity of one case, on both sides.
 struct ComparedQuantity {

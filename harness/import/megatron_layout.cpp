@@ -6,7 +6,7 @@
 #include <map>
 
 #include "engine/config.h"
-#include "engine/config_rules.h"
+#include "engine/options/rules.h"
 #include "harness/import/megatron_reader.h"
 #include "harness/settings/value_type.h"
 #include "kernels/support/error.h"

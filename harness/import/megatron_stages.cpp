@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "engine/config.h"
-#include "engine/config_rules.h"
+#include "engine/options/layer_counts.h"
+#include "engine/options/rules.h"
 #include "harness/import/megatron_reader.h"
-#include "harness/settings/layer_counts.h"
 
 /// Divides layers among the stages of a pipeline, by the rules of Megatron-LM and its forks.
 namespace frugal::harness {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "engine/options/layer_counts.h"
 #include "harness/import/torchtitan_reader.h"
-#include "harness/settings/layer_counts.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {

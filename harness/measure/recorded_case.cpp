@@ -25,12 +25,12 @@ const std::string* recorded_option(const Record& record, const std::string& name
 }
 
 /// Settings of these fields that the record's options have, by the same keys.
-RunSettings recorded_settings(const Record& record, const std::vector<FieldGroup>& groups) {
+RunSettings recorded_settings(const Record& record, const std::vector<Section>& groups) {
   nlohmann::json given = nlohmann::json::object();
   for (const Field& field : fields()) {
     const std::string* const text = recorded_option(record, field.key);
-    if (text == nullptr || field.file != Field::File::none) continue;
-    if (std::find(groups.begin(), groups.end(), field.group) == groups.end()) continue;
+    if (text == nullptr || field.file != NamesFile::no) continue;
+    if (std::find(groups.begin(), groups.end(), field.section) == groups.end()) continue;
     if (field.key == "eval_every" && *text == "0") continue;  // at the end alone
     given[field.key] = field.type.value(fmt::format("its option {}", field.key), *text);
   }
@@ -55,7 +55,7 @@ std::optional<Machine> held_machine(const Record& record, const char* key,
 }
 
 TargetOptions recorded_place(const Record& record) {
-  TargetOptions place = recorded_settings(record, {FieldGroup::place}).place;
+  TargetOptions place = recorded_settings(record, {Section::place}).place;
   place.on = without_hash(record.on);
   if (recorded_option(record, "pinned") != nullptr) place.pinning = Pinning::cores;
   place.machine = held_machine(record, file_key::machine, record.on);
@@ -119,8 +119,7 @@ Training training_of(const Record& record, const UsersFiles& files) {
     throw InputError(
         "it went on from a checkpoint (--resume), which no record holds; run the whole training");
   const RunSettings settings = recorded_settings(
-      record,
-      {FieldGroup::memory, FieldGroup::training, FieldGroup::steps, FieldGroup::evaluation});
+      record, {Section::memory, Section::training, Section::steps, Section::evaluation});
   Training training{.train = settings.train,
                     .eval_every = settings.eval_every,
                     .last_words = settings.last_words,
@@ -141,7 +140,7 @@ Training training_of(const Record& record, const UsersFiles& files) {
 Workload workload_of(const Record& record, const UsersFiles& files) {
   if (record.what == what_of(Training{})) return training_of(record, files);
   OptimizerOptions optimizer = default_optimizer(record.config);
-  optimizer.kind = recorded_settings(record, {FieldGroup::training}).train.optimizer.kind;
+  optimizer.kind = recorded_settings(record, {Section::training}).train.optimizer.kind;
   std::vector<Workload> known = {workload::StepMemory{}, workload::LongestSequence{optimizer}};
   for (const Module module : {Module::layer, Module::mlp, Module::output_layer}) {
     known.emplace_back(workload::ModuleMemory{module});

@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "engine/options/fields.h"
 #include "engine/program/behaviour.h"
 #include "harness/place/cpu_target.h"
 #include "harness/place/cuda_target.h"
@@ -99,6 +100,40 @@ std::string machine_named(const TargetOptions& options) {
   return named.empty() ? options.hardware : named;
 }
 
+void TargetOptions::describe(Fields<TargetOptions>& f) {
+  using T = TargetOptions;
+  f.section(Section::place);
+  f.text("on", &T::on, {.placeholder = "cpu|cuda|virtual|virtual:MACHINE"}, "Where")
+      .named_file(NamesFile::behind_colon);
+  f.text("hardware", &T::hardware, {.placeholder = "NAME|FILE"},
+         "The virtual machine, or a file with the data sheet of this processor or GPU")
+      .named_file(NamesFile::perhaps);
+  f.text("lone_rank", &T::lone_rank, {.placeholder = "NAME|FILE"},
+         "Run one rank of those that share layers or sequences, and let collectives take the time "
+         "that they would take on the links of this machine, or on virtual:MACHINE on its own. Of "
+         "a pipeline, one rank of each distinct stage, one after the other, whose times the "
+         "schedule puts together")
+      .in(Section::lone_rank)
+      .named_file(NamesFile::perhaps);
+  f.number("threads", &T::threads, {1, 4096}, "Kernel threads of the cpu; all processors otherwise")
+      .usually_follows();
+  f.own(
+      "pin", &T::pinning, allowed::OnOff{},
+      [](Pinning pinning) { return pinning == Pinning::cores; },
+      [](const Value& on) { return std::get<bool>(on) ? Pinning::cores : Pinning::none; },
+      "Keep each rank on cores of its own, on cpu, or next to its GPU, on cuda");
+  f.choice("ranks", &T::ranks,
+           "What ranks are, on cpu or cuda; processes where a launcher has started several "
+           "(docs/cluster.md), threads otherwise, but on several GPUs only if they are named")
+      .usually_follows();
+  f.choice("transport", &T::transport,
+           "What carries tensors between GPUs of several processes; nccl where the build has it, "
+           "the host's memory otherwise")
+      .usually_follows();
+  f.real("deadline", &T::deadline, {0.001, 1e9},
+         "Seconds that a rank waits for another before the run ends; 600 otherwise");
+}
+
 std::unique_ptr<Target> make_target(const TargetOptions& options) {
   const DeviceKind kind = device_kind(options.on);
   check_pinning(options, kind);
@@ -115,10 +150,6 @@ std::unique_ptr<Target> make_target(const TargetOptions& options) {
   if (kind == DeviceKind::cuda) return make_real<CudaTarget>(options);
   if (options.lone_rank.empty()) return std::make_unique<VirtualTarget>(options);
   return make_lone_virtual(options);
-}
-
-std::string_view name_of(RanksAs ranks) {
-  return ranks == RanksAs::threads ? "threads" : "processes";
 }
 
 std::string Target::machine_hash() const { return machine_ ? hash_of_values(*machine_) : ""; }

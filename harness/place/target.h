@@ -16,7 +16,7 @@ inline constexpr const char* papers_machine = "a100-selene";
 
 /// What ranks are, on the cpu and on GPUs.
 enum class RanksAs : uint8_t { threads, processes };
-std::string_view name_of(RanksAs ranks);
+constexpr Names names_of(RanksAs) { return {"threads", "processes"}; }
 
 /// Where the threads of a rank run: wherever the system puts them, or, on the cpu, on as many cores
 /// as they are, which no other rank uses, and on cuda on the processors next to the rank's GPU.
@@ -45,6 +45,8 @@ struct TargetOptions {
   /// The machine of `on` or `hardware` itself, and that of `lone_rank`, whatever files of their
   /// names say.
   std::optional<Machine> machine = {}, links = {};
+
+  static void describe(Fields<TargetOptions>& fields);
 };
 
 /// The machine that `on` or `hardware` names; empty: neither does. Throws InputError where they

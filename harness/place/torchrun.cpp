@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "engine/options/rules.h"
 #include "harness/record/record.h"
 #include "kernels/support/error.h"
 
@@ -50,9 +51,9 @@ std::optional<Torchrun> Torchrun::found() {
   if (std::any_of(torchruns.begin(), torchruns.end(),
                   [](const char* name) { return value_of(name).empty(); }))
     return std::nullopt;
-  constexpr int most_ranks = 1 << 16, most_ports = 65535;
+  constexpr int most_ports = 65535;
   Torchrun told;
-  told.size = number_of("WORLD_SIZE", 1, most_ranks);
+  told.size = number_of("WORLD_SIZE", 1, static_cast<int>(rules::most_ranks));
   told.rank = number_of("RANK", 0, told.size - 1);
   told.host = value_of("MASTER_ADDR");
   const bool is_taken = value_of("TORCHELASTIC_USE_AGENT_STORE") == "True";

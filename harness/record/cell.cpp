@@ -10,24 +10,6 @@
 
 namespace frugal::harness {
 
-std::string_view name_of(Source source) {
-  static constexpr std::array<std::string_view, 3> names = {"virtual", "measured", "formula"};
-  return names[static_cast<size_t>(source)];
-}
-
-std::string_view name_of(Status status) {
-  static constexpr std::array<std::string_view, 7> names = {
-      "ok", "oom", "skipped", "failed", "timeout", "peer_lost", "interrupted"};
-  return names[static_cast<size_t>(status)];
-}
-
-std::string_view name_of(Verdict verdict) {
-  static constexpr std::array<std::string_view, 6> names = {
-      "reproduced", "not reproduced", "undecided",
-      "calibrated", "not comparable", "not measurable here"};
-  return names[static_cast<size_t>(verdict)];
-}
-
 std::string scale_name(int64_t scale) { return scale == 1 ? "1" : "1/" + std::to_string(scale); }
 
 std::optional<int64_t> parse_scale(std::string_view text) {

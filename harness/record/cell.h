@@ -10,12 +10,13 @@ namespace frugal::harness {
 
 /// Where a number comes from; never two of them in one column.
 enum class Source : uint8_t { simulated, measured, formula };
-/// "virtual", "measured", "formula".
-std::string_view name_of(Source source);
+constexpr Names names_of(Source) { return {"virtual", "measured", "formula"}; }
 
 /// How a case ended; everything but `ok` has a reason.
 enum class Status : uint8_t { ok, oom, skipped, failed, timeout, peer_lost, interrupted };
-std::string_view name_of(Status status);
+constexpr Names names_of(Status) {
+  return {"ok", "oom", "skipped", "failed", "timeout", "peer_lost", "interrupted"};
+}
 
 /// "1" for 1, "1/4" for 4.
 std::string scale_name(int64_t scale);
@@ -30,9 +31,10 @@ enum class Verdict : uint8_t {
   not_comparable,
   not_measurable
 };
-/// "reproduced", "not reproduced", "undecided", "calibrated", "not comparable", "not measurable
-/// here".
-std::string_view name_of(Verdict verdict);
+constexpr Names names_of(Verdict) {
+  return {"reproduced", "not reproduced", "undecided",
+          "calibrated", "not comparable", "not measurable here"};
+}
 
 /// A number of ours beside the one that it is compared with, where it comes from, and how far it
 /// may be off. The verdict follows from the numbers.

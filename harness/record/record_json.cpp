@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "harness/measure/flops.h"
@@ -5,11 +8,19 @@
 #include "harness/record/record.h"
 #include "harness/report/commands/work_report.h"
 #include "harness/settings/config_json.h"
-#include "harness/settings/names.h"
 #include "kernels/support/json_file.h"
 
 namespace frugal::harness {
 namespace {
+
+/// The enumerator that a key names. Throws InputError that lists those there are.
+template <Enumeration E>
+E named(const JsonObject& object, std::string_view key) {
+  const auto name = object.require<std::string>(key);
+  if (const auto value = from_name<E>(name)) return *value;
+  const Names names = names_of(E());
+  object.fail(key, fmt::format("is \"{}\"; it must be one of {}", name, fmt::join(names, ", ")));
+}
 
 using nlohmann::json;
 

@@ -15,9 +15,9 @@ std::string flag_text(const Field& field, const nlohmann::json& value) {
   if (on && !field.flag.empty()) return " " + field.flag;
   std::string text = field.type.text(value);
   if (!field.file_of(text).empty())
-    text = field.file == Field::File::behind_colon ? without_folder(text)
-           : field.file == Field::File::perhaps    ? description_name(text)
-                                                   : file_name(text);
+    text = field.file == NamesFile::behind_colon ? without_folder(text)
+           : field.file == NamesFile::perhaps    ? description_name(text)
+                                                 : file_name(text);
   return field.type.is_switch() || field.flag.empty()
              ? fmt::format(" --set {}", shell_word(field.key + "=" + text))
              : fmt::format(" {} {}", field.flag, shell_word(text));

@@ -87,6 +87,54 @@ void ask_for_sizes(const RunSettings& base, const RunSettings& model, const nloh
 
 }  // namespace
 
+void RunSettings::describe(Fields<RunSettings>& f) {
+  f.section(Section::model);
+  f.text("model", &RunSettings::model,
+         {.placeholder = fmt::format("{}|FILE.json|FOLDER", fmt::join(model_names(), "|"))},
+         "A model by name, or described in a JSON file or in a folder's config.json")
+      .named_file(NamesFile::perhaps)
+      .list = true;
+  f.own(
+       "scale", &RunSettings::scale, scale_text(), scale_name,
+       [](const Value& text) { return *parse_scale(std::get<std::string>(text)); },
+       "Hidden size, sequence length and vocabulary divided by K")
+      .behind("window_period");
+  f.section(Section::own_schedule);
+  f.text("schedule_file", &RunSettings::schedule_file, {.placeholder = "FILE"},
+         "A schedule of your own (docs/schedules.md), repeated until all steps are done. It says "
+         "what --schedule, --pipeline-parallel, --chunks and --microbatches would, which are "
+         "refused beside it; its first batch is 0, and --steps a multiple of its batches")
+      .behind("microbatches")
+      .named_file(NamesFile::always);
+}
+
+void EvaluationOptions::describe(Fields<EvaluationOptions>& f) {
+  using E = EvaluationOptions;
+  f.section(Section::steps);
+  f.text("text", &E::text, {.placeholder = "FILE"}, "Train on its bytes, the last tenth held out")
+      .named_file(NamesFile::always);
+  f.section(Section::evaluation);
+  f.number("eval_every", &E::eval_every, {1}, "Steps between held-out losses; always at the end")
+      .usually_follows();
+  f.number("last_words", &E::last_words, {0},
+           "Passages of the held-out text whose last word is asked for at the end");
+  f.text("load_weights", &E::load_weights, {.placeholder = "FILE|FOLDER"},
+         "Begin with these weights and not with random ones: a safetensors file, an index of "
+         "several (model.safetensors.index.json), or a folder with either (docs/models.md)")
+      .named_file(NamesFile::always);
+  f.text("checkpoint", &E::checkpoint, {.placeholder = "FOLDER"},
+         "Write all that the training needs to resume to this folder, after the last step and "
+         "every --every steps; the last two are kept (docs/cluster.md)")
+      .named_file(NamesFile::always);
+  f.number("checkpoint_every", &E::checkpoint_every, {1}, "Steps between checkpoints")
+      .flagged("--every")
+      .usually_follows();
+  f.text("resume", &E::resume, {.placeholder = "FOLDER"},
+         "Resume from the last checkpoint in this folder, or from the one that it is, with as many "
+         "ranks or others")
+      .named_file(NamesFile::always);
+}
+
 RunSettings settings_of(const nlohmann::json& given, const std::string& where) {
   RunSettings settings;
   for (const auto& [key, value] : given.items())

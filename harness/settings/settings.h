@@ -9,24 +9,33 @@
 
 namespace frugal::harness {
 
-/// What a user says of a training run and of where it takes place. Each member that flags or files
-/// can set is described once, by a Field (harness/settings/field.h).
-struct RunSettings {
+/// What a training reads, evaluates and writes besides.
+struct EvaluationOptions {
+  std::string text, load_weights;  ///< files; empty: none
+  int64_t eval_every = 0;          ///< steps; 0: at the end only
+  int64_t last_words = 0;          ///< passages (LastWords); 0: none
+  std::string checkpoint, resume;  ///< folders; empty: none
+  int64_t checkpoint_every = 0;    ///< steps; 0: at the end only
+
+  static void describe(Fields<EvaluationOptions>& fields);
+};
+
+/// A training run and its place, as a user gives them. Members that flags or files can set are
+/// described once, by their structs (engine/options/fields.h).
+struct RunSettings : EvaluationOptions {
   std::string model;  ///< a name, a file or a folder; empty: `config.model` says all of it
   int64_t scale = 1;
   /// `config.model` has what replaces the model's own values, where it was given.
   RunConfig config;
   TrainConfig train;
   TargetOptions place{.on = "virtual"};
-  std::string schedule_file, text, load_weights;  ///< files; empty: none
-  int64_t eval_every = 0;                         ///< steps; 0: at the end only
-  int64_t last_words = 0;                         ///< passages (LastWords); 0: none
-  std::string checkpoint, resume;                 ///< folders; empty: none
-  int64_t checkpoint_every = 0;                   ///< steps; 0: at the end only
+  std::string schedule_file;  ///< empty: none
   /// The JSON values that were given, by the keys of their fields; all else is as it is by default.
   nlohmann::json given = nlohmann::json::object();
 
   bool is_given(std::string_view key) const { return given.contains(key); }
+
+  static void describe(Fields<RunSettings>& fields);
 };
 
 /// The settings that these values make, by the keys of fields. `where` begins the messages: "" or

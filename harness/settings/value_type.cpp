@@ -11,8 +11,6 @@
 #include <limits>
 
 #include "harness/record/cell.h"
-#include "harness/settings/layer_counts.h"
-#include "harness/settings/names.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -186,18 +184,16 @@ ValueType on_off() {
 }
 
 ValueType any_text(const std::string& placeholder) {
-  ValueType any =
-      type(placeholder, "a text that is not empty", {{"type", "string"}, {"minLength", 1}},
-           json_text, [](const json& value) { return value.is_string() && value != ""; });
+  ValueType any = own_text({.placeholder = placeholder});
   any.list = false;
   return any;
 }
 
-ValueType scale_type() {
-  return type(
-      "1/K", "1 or 1/k, such as 1/4", {{"type", "string"}, {"pattern", "^1(/[1-9][0-9]*)?$"}},
-      json_text,
-      [](const json& value) { return value.is_string() && parse_scale(value.get<std::string>()); });
+allowed::Text scale_text() {
+  return {.placeholder = "1/K",
+          .words = "1 or 1/k, such as 1/4",
+          .reads = [](const std::string& text) { return parse_scale(text).has_value(); },
+          .pattern = "^1(/[1-9][0-9]*)?$"};
 }
 
 ValueType byte_count() {
@@ -211,8 +207,8 @@ ValueType byte_count() {
   return bytes;
 }
 
-ValueType token_count() {
-  const ValueType count = whole_number(1);
+ValueType token_count(int64_t high) {
+  const ValueType count = whole_number(1, high);
   return type("N", count.allowed + ", on the command line also 8k for 8192 and 1M for 1048576",
               count.schema, tokens_in, count.accepts);
 }
@@ -230,22 +226,34 @@ ValueType whole_number_or(const std::string& word, int64_t high, const std::stri
   return number;
 }
 
-ValueType layer_counts_type() {
-  return type("N+N...", "layers of each stage with + between them, such as 7+14*8+7",
-              {{"type", "string"}, {"minLength", 1}}, json_text, [](const json& value) {
-                return value.is_string() && parse_layer_counts(value.get<std::string>());
-              });
+ValueType some_of(const std::vector<std::string>& names) {
+  const auto reads = [names](const std::string& text) {
+    std::vector<std::string> found;
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find('+', begin), text.size());
+      found.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+      if (std::count(found.begin(), found.end(), found.back()) > 1 ||
+          std::find(names.begin(), names.end(), found.back()) == names.end())
+        return false;
+    }
+    return true;
+  };
+  return own_text(
+      {.placeholder = "MODULE+MODULE...",
+       .words = fmt::format("one or several of {} with + between them", fmt::join(names, ", ")),
+       .reads = reads});
 }
 
-ValueType layer_modules_type(LayerModules of) {
-  std::vector<std::string_view> names;
-  for (const LayerModule module : LayerModules::all())
-    if (of.has(module)) names.push_back(name_of(module));
-  return type("MODULE+MODULE...",
-              fmt::format("one or several of {} with + between them", fmt::join(names, ", ")),
-              {{"type", "string"}, {"minLength", 1}}, json_text, [of](const json& value) {
-                return value.is_string() && layer_modules(value.get<std::string>(), of);
-              });
+ValueType own_text(const allowed::Text& text) {
+  json schema = {{"type", "string"}};
+  if (!text.pattern.empty())
+    schema["pattern"] = text.pattern;
+  else if (!text.may_be_empty)
+    schema["minLength"] = 1;
+  return type(text.placeholder, text.words, schema, json_text, [text](const json& value) {
+    return value.is_string() && (text.may_be_empty || text.reads(value.get<std::string>()));
+  });
 }
 
 ValueType json_object() {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/layer_modules.h"
+#include "engine/options/fields.h"
 #include "harness/namespace.h"
 
 namespace frugal::harness {
@@ -48,18 +48,18 @@ ValueType one_of(const std::vector<std::string>& names);
 ValueType on_off();
 /// Any text that is not empty.
 ValueType any_text(const std::string& placeholder);
-/// 1 or 1/k, in JSON as the same text.
-ValueType scale_type();
 /// Number of bytes: whole in JSON, in text with its unit: 80GiB, or 80GB of 10^9 bytes each.
 ValueType byte_count();
-/// A whole number from 1 on; in text also with k or M behind it, for 1024 or 1024^2 of them.
-ValueType token_count();
+/// A whole number in [1, high]; in text also with k or M behind it, for 1024 or 1024^2 of them.
+ValueType token_count(int64_t high);
 /// Number in [1, high], or the word, which is 0 in JSON and stands for what `meaning` says.
 ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning);
-/// Layers of stages (layer_counts.h), in JSON as the same text.
-ValueType layer_counts_type();
-/// Some of these modules of a layer, in JSON as the same text.
-ValueType layer_modules_type(LayerModules of);
+/// Some of these with + between them, in JSON as the same text.
+ValueType some_of(const std::vector<std::string>& names);
+/// Text of a type that reads it, in JSON as the same text.
+ValueType own_text(const allowed::Text& text);
+/// 1 or 1/k.
+allowed::Text scale_text();
 /// An object, in text as JSON.
 ValueType json_object();
 

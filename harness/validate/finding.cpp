@@ -4,18 +4,6 @@
 
 namespace frugal::harness {
 
-std::string_view name_of(Finding::Outcome outcome) {
-  switch (outcome) {
-    case Finding::Outcome::passed:
-      return "passed";
-    case Finding::Outcome::failed:
-      return "failed";
-    case Finding::Outcome::skipped:
-      break;
-  }
-  return "skipped";
-}
-
 Finding skipped_finding(std::string group, std::string name, std::string reason,
                         std::string advice) {
   Finding check;

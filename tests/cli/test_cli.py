@@ -32,7 +32,7 @@ class BadInput(Cli):
 
     def test_modules_of_layers_are_recomputed_under_selective_recomputation(self):
         self.rejected(*TINY, "--recompute", "full", "--recompute-modules", "norm+mlp",
-                      says=["recomputed modules are norm+mlp", "recompute is full", "choose recompute selective"])
+                      says=["recompute_modules is norm+mlp", "needs recompute=selective", "drop recompute_modules"])
         self.rejected(*TINY, "--recompute-modules", "norm+attention", says=["norm+attention", "core-attention"])
         self.rejected("recompute", "--model", "gpt-tiny", "--on", "virtual", "--recompute", "full",
                       says=["--recompute", "leave it out"])
@@ -137,15 +137,15 @@ class BadInput(Cli):
         for on in ("virtual", "cpu"):
             run = ["measure", "--model", "gpt-tiny", "--on", on]
             huge = str(2**62)
-            self.rejected(*run, "--hidden", huge, says=[f"hidden size is {huge}", "1048576"])
-            self.rejected(*run, "--sequence", huge, says=[f"sequence length is {huge}"])
-            self.rejected(*run, "--sequence", "4096M", says=["sequence length is 4294967296"])
+            self.rejected(*run, "--hidden", huge, says=[f'--hidden is "{huge}"', "1048576"])
+            self.rejected(*run, "--sequence", huge, says=[f'--sequence is "{huge}"', "16777216"])
+            self.rejected(*run, "--sequence", "4096M", says=['--sequence is "4096M"', "16777216"])
             for size in ("8kB", "0k", "1.5", "0.1k", "k", "8 k", "8ki"):
                 self.rejected(*run, "--sequence", size, says=[f'--sequence is "{size}"', "8k for 8192"])
             self.rejected(*run, "--vocabulary", "32k", says=['--vocabulary is "32k"', "a whole number"])
-            self.rejected(*run, "--vocabulary", huge, says=[f"vocabulary size is {huge}"])
-            self.rejected(*run, "--layers", huge, says=[f"layers is {huge}"])
-            self.rejected(*run, "--micro-batch", huge, says=[f"microbatch size is {huge}"])
+            self.rejected(*run, "--vocabulary", huge, says=[f'--vocabulary is "{huge}"', "16777216"])
+            self.rejected(*run, "--layers", huge, says=[f'--layers is "{huge}"', "65536"])
+            self.rejected(*run, "--micro-batch", huge, says=[f'--micro-batch is "{huge}"', "65536"])
             self.rejected(*run, "--layers", "65536", "--hidden", "1048576", says=["weights", "2^63 bytes"])
 
     def test_model_files(self):

@@ -7,14 +7,14 @@ class Context(Cli):
     def test_bad_input(self):
         shared = ["--attention", "fused", "--dropout", "0", "--context-parallel"]
         self.rejected(*TINY, *shared, "3", says=["sequence length (32)", "context-parallel size (3)"])
-        self.rejected(*TINY, *shared, "8", says=["heads / tensor-parallel size (4)", "--context ring"])
+        self.rejected(*TINY, *shared, "8", says=["heads / tensor-parallel size (4)", "context=ring"])
         self.rejected(*TINY, *shared, "2", "--context", "rings", says=["rings", "ulysses, ring, zigzag"])
         self.rejected(*TINY, *shared, "32", "--context", "zigzag",
-                      says=["sequence length (32)", "twice the context-parallel size (64)", "--context ring"])
-        self.rejected(*TINY, *shared[2:], "2", says=["attention is separate", "choose fused"])
+                      says=["sequence length (32)", "twice the context-parallel size (64)", "context=ring"])
+        self.rejected(*TINY, *shared[2:], "2", says=["attention is separate", "choose attention=fused"])
         zigzag = ["--context", "zigzag", "--ulysses-size"]
         self.rejected(*TINY, *shared, "4", *zigzag, "3", says=["context-parallel size (4)", "Ulysses size (3)"])
-        self.rejected(*TINY, *shared, "4", "--ulysses-size", "2", says=["context is ulysses", "leave the size out"])
+        self.rejected(*TINY, *shared, "4", "--ulysses-size", "2", says=["ulysses_size is 2", "needs context=ring or zigzag"])
         self.rejected(*TINY, *shared, "8", *zigzag, "8", says=["heads / tensor-parallel size (4)", "(8)"])
         self.rejected(*TINY, *shared, "4", *zigzag, "0", says=["--ulysses-size", "1 to 65536", "none"])
         self.rejected(*TINY, *shared[:2], *shared[4:], "2", says=["dropout is 0.1", "dropout 0"])

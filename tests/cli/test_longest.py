@@ -134,7 +134,7 @@ class Longest(Cli):
         rejected("--mlp-chunks", "99999999999", says=["--mlp-chunks", "to 16777216, or paper"])
         rejected("--head-chunks", "x", says=["--head-chunks", "paper"])
         rejected("--step-in-backward", "--clip", "1", says=["--clip is 1", "--step-in-backward"])
-        self.rejected("longest", "--model", "llama-tiny", "--offload", says=["offload", "recompute full"])
+        self.rejected("longest", "--model", "llama-tiny", "--offload", says=["offload", "recompute=full"])
 
 
 class MeasureFlags(Cli):

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/config.h"
+#include "engine/options/fields.h"
 
 namespace frugal::testing {
 using namespace engine;
@@ -23,19 +24,18 @@ class Draw {
   }
   /// One time in so many.
   bool once_in(uint64_t times) { return random_() % times == 0; }
-  const ScheduleKind& schedule();
-  LayerModules modules(LayerModules of);
-
+  /// One of the values that the description names, or of its range.
+  Value value_of(const Described& field);
   RunConfig model();
-  void layout(RunConfig& c);
-  void memory(RunConfig& c);
-  void numbers(RunConfig& c);
+  /// Chunks that the schedule has, and layers of stages, which follow from other fields.
+  void stages(RunConfig& c);
+  /// Behaviours of programs, of all that a device that computes can have.
   void program(RunConfig& c);
 
   std::mt19937_64 random_;
 };
 
-/// What was drawn, in one line.
+/// Fields that are not as by default, in one line.
 std::string text_of(const RunConfig& c);
 
 }  // namespace frugal::testing

@@ -44,34 +44,34 @@ const Mistake mistakes[] = {
      },
      "vocabulary size (63) must be divisible by tensor-parallel size (2)"},
     {[](RunConfig& c) { c.model.head_width = -1; },
-     "head size is -1; it must be at least 1, or 0 for hidden size / attention heads"},
+     "head_size is -1; it must be from 1 to 1048576, or 0 for hidden size / attention heads"},
     {[](RunConfig& c) { c.model.kv_heads = -2; },
-     "key/value heads is -2; it must be at least 1, or 0 for attention heads"},
+     "key_value_heads is -2; it must be from 1 to 1048576, or 0 for attention heads"},
     {[](RunConfig& c) { c.model.intermediate = -1; },
-     "intermediate size is -1; it must be at least 1, or 0 for 4 x hidden size"},
+     "intermediate_size is -1; it must be from 1 to 8388608, or 0 for 4 x hidden size"},
     {[](RunConfig& c) {
        c.tensor_parallel = 2;
        c.head_tiles = 33;
      },
-     "parts of the vocabulary in the output head is 33; it must be from 1 to 32"},
+     "head_tiles is 33; it must be from 1 to 32"},
     {[](RunConfig& c) { c.model.dropout = 1; }, "dropout is 1"},
     {[](RunConfig& c) { c.model.dropout = 1e-6; }, "dropout is 1e-06"},
-    {[](RunConfig& c) { c.micro_batch = 0; }, "microbatch size is 0"},
-    {[](RunConfig& c) { c.type = DType::u8; }, "type is u8"},
+    {[](RunConfig& c) { c.micro_batch = 0; }, "microbatch_size is 0"},
+    {[](RunConfig& c) { c.type = DType::u8; }, "type is u8; it must be one of f32, bf16, f64"},
     {[](RunConfig& c) { c.model.hidden = int64_t{1} << 62; },
-     "hidden size is 4611686018427387904; it must be from 1 to 1048576"},
+     "hidden_size is 4611686018427387904; it must be from 1 to 1048576"},
     {[](RunConfig& c) { c.model.layers = 65537; }, "layers is 65537; it must be from 1 to 65536"},
     {[](RunConfig& c) { c.microbatches = int64_t{1} << 40; }, "microbatches is 1099511627776"},
     {[](RunConfig& c) {
        c.recompute = Recompute::selective;
        c.recompute_modules = {};
      },
-     "recompute is selective and there are no recomputed modules"},
+     "recompute is selective and recompute_modules is empty"},
     {[](RunConfig& c) {
        c.recompute = Recompute::full;
        c.recompute_modules = {};
      },
-     "choose recompute selective, or leave the modules out"},
+     "which needs recompute=selective; set that, or drop recompute_modules"},
     {[](RunConfig& c) {
        c.schedule = ScheduleKind::dual_pipe_v;
        c.model.layers = 4;
@@ -88,39 +88,40 @@ const Mistake mistakes[] = {
        c.chunks = 2;
        c.schedule = ScheduleKind::interleaved;
      },
-     "chunks of a stage is 2 and there is one stage"},
-    {[](RunConfig& c) { c.kept_microbatches = 2; }, "kept whole is 2 and recompute is none"},
+     "chunks is 2, which needs a pipeline-parallel size of at least 2"},
+    {[](RunConfig& c) { c.kept_microbatches = 2; },
+     "kept_microbatches is 2, which needs recompute=selective, full or stage"},
     {[](RunConfig& c) { c.overlap_grad_reduce = true; },
      "data-parallel size and context-parallel size are 1, so that nothing is summed; leave it off"},
     {[](RunConfig& c) {
        c.data_parallel = 2;
        c.overlap_grad_reduce = c.step_in_backward = true;
      },
-     "overlap grad reduce is on and step in backward is on"},
+     "overlap_grad_reduce is on and step_in_backward is on"},
     {[](RunConfig& c) {
        c.data_parallel = 2;
        c.overlap_grad_reduce = true;
        c.shard = Shard::gradients;
      },
-     "overlap grad reduce is on and shard is gradients, which sums in every backward pass anyway"},
+     "overlap_grad_reduce is on and shard is gradients, which sums in every backward pass anyway"},
     {[](RunConfig& c) {
        c.data_parallel = 2;
        c.overlap_grad_reduce = true;
        c.shard = Shard::optimizer;
        c.bucket_size = 5;
      },
-     "bucket size is 5 and shard is optimizer, with which a bucket is what replicas divide"},
+     "bucket_size is 5 and shard is optimizer, with which a bucket is what replicas divide"},
     {[](RunConfig& c) {
        c.data_parallel = 2;
        c.bucket_size = 5;
      },
-     "bucket size is 5 and overlap grad reduce is off; sum gradients beside the backward pass, or"},
+     "bucket_size is 5, which needs overlap_grad_reduce; set that, or drop bucket_size"},
     {[](RunConfig& c) {
        c.data_parallel = 2;
        c.overlap_grad_reduce = true;
        c.bucket_size = -1;
      },
-     "bucket size is -1 and overlap grad reduce is on; it must be from 1, or 0"},
+     "bucket_size is -1; it must be from 1 to 1099511627776, or 0 for"},
     {[](RunConfig& c) { share_a_sequence(c, 32); },
      "sequence length (32) must be divisible by twice the context-parallel size (64)"},
     {[](RunConfig& c) {
@@ -139,12 +140,12 @@ const Mistake mistakes[] = {
      },
      "context-parallel size (8) must be divisible by Ulysses size (3)"},
     {[](RunConfig& c) { c.ulysses_size = 2; },
-     "Ulysses size is 2 and context is ulysses, where all ranks that share a sequence divide"},
+     "ulysses_size is 2, which needs context=ring or zigzag"},
     {[](RunConfig& c) {
        share_a_sequence(c, 4);
        c.ulysses_size = -1;
      },
-     "Ulysses size is -1; it must be from 1 to"},
+     "ulysses_size is -1; it must be from 1 to"},
     {[](RunConfig& c) {
        share_a_sequence(c, 32);
        c.ulysses_size = 16;

@@ -315,37 +315,37 @@ TEST(OffloadModules, WhatCannotBeIsRefusedByName) {
   };
   using M = LayerModule;
   RunConfig c = offloading(small_gpt(), RunConfig::inputs);
-  refused(c, "offloaded modules are input and recompute is none, with which layers keep residual+");
+  refused(c, "offload_modules is input and recompute is none, with which layers keep residual+");
   c.recompute = Recompute::stage;
   refused(c, "offload is on and recompute is stage");
   c.recompute = Recompute::full;
   c.validate();
   c.offload_modules = {};
-  refused(c, "offload is on and there are no offloaded modules");
+  refused(c, "offload is on and offload_modules is empty");
   c.offload_modules = {M::norm, M::mlp};
-  refused(c, "offloaded modules are norm+mlp and recompute is full, with which layers keep input");
+  refused(c, "offload_modules is norm+mlp and recompute is full, with which layers keep input");
   c.recompute_layers = 1;
   c.validate();
   c = offloading(small_gpt(), {M::norm});
   c.recompute = Recompute::selective;
   c.recompute_modules = {M::norm};
-  refused(c, "offloaded modules are norm and recompute is selective");
+  refused(c, "offload_modules is norm and recompute is selective");
   c = offloading(small_gpt(), {M::activation, M::mlp});
   c.mlp_chunks = 2;
-  refused(c, "offloaded modules are activation+mlp and recompute is none");
+  refused(c, "offload_modules is activation+mlp and recompute is none");
   c = small_gpt();
   c.offload_layers = 3;
-  refused(c, "offload is off and offloaded modules are input of 3 layers");
+  refused(c, "offload_layers is 3, which needs offload; set that, or drop offload_layers");
   c = small_gpt();
   c.offload_modules = {M::mlp};
-  refused(c, "offload is off and offloaded modules are mlp of all layers");
+  refused(c, "offload_modules is mlp, which needs offload");
   c = offloading(small_gpt(), {M::mlp});
   c.offload_layers = -1;
-  refused(c, "offloaded layers is -1; it must be from 1");
+  refused(c, "offload_layers is -1; it must be from 1");
   c = small_gpt();
   c.recompute = Recompute::selective;
   c.recompute_modules = {M::residual};
-  refused(c, "recomputed modules are residual; they must be among norm+projection+");
+  refused(c, "recompute_modules is residual; they must be among norm+projection+");
 }
 
 }  // namespace

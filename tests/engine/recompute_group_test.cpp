@@ -130,12 +130,12 @@ TEST(RecomputeGroup, WhatCannotBeIsRefusedByName) {
   };
   RunConfig c = of_layers(4, Recompute::selective);
   c.recompute_group = 2;
-  refused(c, "layers of a recomputed group is 2 and recompute is selective");
+  refused(c, "recompute_group is 2, which needs recompute=full");
   c.recompute_group = 0;
-  refused(c, "layers of a recomputed group is 0; it must be from 1");
+  refused(c, "recompute_group is 0; it must be from 1");
   c = of_layers(4, Recompute::stage);
   c.recompute_layers = 1;
-  refused(c, "recomputed layers is 1 and recompute is stage");
+  refused(c, "recompute_layers is 1, which needs recompute=selective or full");
 }
 
 }  // namespace

@@ -296,14 +296,13 @@ TEST(RecomputeModules, WhatCannotBeIsRefusedByName) {
                 ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
   };
   RunConfig c = recomputing(small_gpt(), {});
-  refused(c, "recompute is selective and there are no recomputed modules");
+  refused(c, "recompute is selective and recompute_modules is empty");
   c = recomputing(small_gpt(), {LayerModule::norm, LayerModule::mlp});
   for (const Recompute other : {Recompute::none, Recompute::full, Recompute::stage}) {
     c.recompute = other;
-    refused(c, fmt::format("recomputed modules are norm+mlp and recompute is {}", name_of(other)));
+    refused(c, "recompute_modules is norm+mlp, which needs recompute=selective");
   }
-  refused(recomputing(small_gpt(), {LayerModule::up}),
-          "recomputed modules are up, and the model's");
+  refused(recomputing(small_gpt(), {LayerModule::up}), "recompute_modules is up, and the model's");
 }
 
 }  // namespace

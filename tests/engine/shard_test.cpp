@@ -314,7 +314,7 @@ TEST(Shard, WhatCannotBeIsRefusedByName) {
                 ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
   };
   c.shard_size = 2;
-  refused("shard size is 2 and shard is none");
+  refused("shard_size is 2, which needs shard=optimizer, gradients or weights");
   c.shard = Shard::optimizer;
   c.validate();
   c.shard_size = 3;

@@ -184,7 +184,9 @@ TEST(Cases, RunWhatTheirPapersSay) {
       const json said = paper[0] == 'k'   ? of_korthikanti(name, c.id)
                         : paper[0] == 'm' ? of_mini_sequences(name, c.id)
                                           : of_pipelines(name, c.id);
-      json expected = to_json(RunConfig{.model = c.config.model}), run = to_json(c.config);
+      RunConfig same_model;
+      same_model.model = c.config.model;
+      json expected = to_json(same_model), run = to_json(c.config);
       expected.update(said);
       expected["global_batch"] = expected["microbatch_size"].get<int>() *
                                  expected["microbatches"].get<int>() *

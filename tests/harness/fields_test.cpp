@@ -39,9 +39,20 @@ size_t count_of(FieldOf of) {
                                            [of](const Field& field) { return field.of == of; }));
 }
 
+template <class... Options>
+void expect_all_described() {
+  const auto expect = []<class T>(T* /*unused*/) {
+    const size_t without = std::is_same_v<T, TrainConfig> ? 1 : 0;  // the optimizer's
+    EXPECT_EQ(fields_of<T>().size() + without, members<T>()) << fields_of<T>().front().key;
+  };
+  (expect(static_cast<Options*>(nullptr)), ...);
+}
+
 TEST(Fields, EveryMemberOfAConfigurationHasOne) {
   EXPECT_EQ(count_of(FieldOf::model), members<ModelConfig>());
-  EXPECT_EQ(count_of(FieldOf::run) + 1, members<RunConfig>()) << "but for the model itself";
+  expect_all_described<ParallelOptions, ShardOptions, SequenceOptions, RecomputeOptions,
+                       ActivationOptions, OffloadOptions, BatchOptions, NumericsOptions,
+                       TrainConfig, EvaluationOptions>();
 }
 
 TEST(Fields, AreKnownByOneKeyAndOneFlag) {
@@ -98,9 +109,10 @@ TEST(Fields, AreReadFromTheJsonThatTheyWrite) {
 }
 
 TEST(Fields, WithoutAChoiceReadAsBefore) {
-  json written = to_json(RunConfig{
-      .model = {
-          .name = "m", .layers = 1, .hidden = 1, .heads = 1, .sequence = 1, .vocabulary = 1}});
+  RunConfig config;
+  config.model = {
+      .name = "m", .layers = 1, .hidden = 1, .heads = 1, .sequence = 1, .vocabulary = 1};
+  json written = to_json(config);
   for (const char* key : {"attention", "schedule", "pipeline_parallel_size", "keep_outputs"})
     written.erase(key);
   EXPECT_EQ(run_config_from_json(JsonObject(written, "f")).attention, AttentionKind::separate);
@@ -216,17 +228,51 @@ TEST(Models, ASizeIsAskedForThatFollowsAReplacedOne) {
   EXPECT_EQ(name_with("gemma-2-9b", twice), "gemma-2-9b*");
 }
 
-/// HACKING.md, "A field": what it takes for one to be known everywhere.
+/// HACKING.md, "A field": one description, from which all else follows.
+struct WarmOptions {
+  int64_t batches = 0;
+  Recompute until = Recompute::none;
+
+  static void describe(Fields<WarmOptions>& f) {
+    f.section(Section::training);
+    f.choice("warm_until", &WarmOptions::until, "What is warm then");
+    f.number("warm_batches", &WarmOptions::batches, {0, 100}, "Batches before timing")
+        .zero("none", "no warm-up")
+        .needs([](const WarmOptions& w) { return w.until != Recompute::none; }, "warm_until")
+        .draws({0, 7});
+  }
+  bool operator==(const WarmOptions&) const = default;
+};
+
 TEST(Fields, OneMoreIsOneDescription) {
-  const Field field =
-      ::frugal::harness::field({"warm_batches", "--warm-batches", "Batches before timing"},
-                               &RunSettings::eval_every, whole_number(1, 100));
+  const engine::Field<WarmOptions>& member = fields_of<WarmOptions>().back();
+  static WarmOptions warm;
+  const Field field = field_from(
+      member, [](auto& /*settings*/) -> auto& { return warm; });
   RunSettings settings;
+  EXPECT_EQ(field.flag, "--warm-batches");
+  EXPECT_EQ(field.default_text(), "none");
   field.set(settings, field.type.value(field.flag, "7"), field.flag);
+  EXPECT_EQ(warm.batches, 7);
   EXPECT_EQ(field.get(settings), 7);
-  EXPECT_EQ(field.type.schema, json({{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}));
-  EXPECT_EQ(message_of<InputError>([&] { field.type.value(field.flag, "0"); }),
-            "--warm-batches is \"0\"; it must be a whole number from 1 to 100");
+  EXPECT_TRUE(field.is_written(settings)) << "JSON and commands have it";
+  EXPECT_NE(warm, WarmOptions());
+  EXPECT_EQ(field.type.schema, json({{"type", "integer"}, {"minimum", 0}, {"maximum", 100}}));
+  EXPECT_EQ(message_of<InputError>([&] { field.type.value(field.flag, "101"); }),
+            "--warm-batches is \"101\"; it must be a whole number from 1 to 100, or none for no "
+            "warm-up");
+  EXPECT_EQ(member.drawn, (std::vector<Value>{0, 7})) << "what combinations draw";
+}
+
+TEST(Fields, CheckTheirMembers) {
+  const auto checked = [](const WarmOptions& warm) {
+    return message_of<InputError>([&] { check_fields(warm); });
+  };
+  EXPECT_EQ(checked({.batches = -1, .until = Recompute::full}),
+            "warm_batches is -1; it must be from 1 to 100, or 0 for no warm-up");
+  EXPECT_EQ(checked({.batches = 7}),
+            "warm_batches is 7, which needs warm_until; set that, or drop warm_batches");
+  check_fields(WarmOptions{.batches = 7, .until = Recompute::full});
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 #include <fstream>
 
+#include "engine/options/layer_counts.h"
 #include "engine/schedule/schedules.h"
 #include "engine/schedule/text.h"
 #include "harness/settings/config_json.h"
-#include "harness/settings/layer_counts.h"
 #include "harness/settings/models.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"

@@ -7,7 +7,7 @@ namespace frugal::engine {
 std::string why_no_nccl() {
   return "this build has no NCCL, which a tensor-parallel size above 1 needs on GPUs; install NCCL "
          "(packages libnccl2 and libnccl-dev) and build again, choose tensor-parallel size 1, or "
-         "run one of the ranks with --lone-rank MACHINE";
+         "run one of the ranks with lone_rank=MACHINE";
 }
 
 std::string nccl_version() { return ""; }

@@ -5,7 +5,7 @@
 #include <future>
 #include <vector>
 
-#include "engine/config_rules.h"
+#include "engine/options/rules.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runs/training.h"
 #include "harness/place/environment.h"

@@ -99,7 +99,7 @@ json identity_of(const TrainingRun& run) {
   identity["model"] = config.at("model");
   identity["model"].erase("name");  // what it is called
   for (const Field& field : fields())
-    if (field.group == FieldGroup::training && config.contains(field.key))
+    if (field.section == Section::training && config.contains(field.key))
       identity[field.key] = config.at(field.key);
   identity.erase("microbatch_size");
   identity["global_batch_size"] = run.config.micro_batch * run.config.batch_microbatches();

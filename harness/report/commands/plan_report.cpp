@@ -7,11 +7,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/options/layer_counts.h"
 #include "harness/measure/flops.h"
 #include "harness/report/measurement.h"
 #include "harness/report/table.h"
 #include "harness/settings/config_json.h"
-#include "harness/settings/layer_counts.h"
 
 namespace frugal::harness {
 namespace {

@@ -87,20 +87,6 @@ std::string case_name(const Record& record) { return record.artifact + " " + rec
 
 }  // namespace
 
-std::string_view name_of(Again again) {
-  switch (again) {
-    case Again::equal:
-      return "equal";
-    case Again::differs:
-      return "differs";
-    case Again::not_judged:
-      return "not judged";
-    case Again::not_run:
-      break;
-  }
-  return "not run";
-}
-
 Again RerunRecord::verdict() const {
   if (!now) return Again::not_run;
   const bool differs = std::any_of(values.begin(), values.end(), [](const Value& value) {

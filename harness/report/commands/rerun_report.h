@@ -11,7 +11,7 @@ namespace frugal::harness {
 
 /// Outcome of a recorded value, or of all of a record's, when its case was run again.
 enum class Again : uint8_t { equal, differs, not_judged, not_run };
-std::string_view name_of(Again again);
+constexpr Names names_of(Again) { return {"equal", "differs", "not judged", "not run"}; }
 
 /// A record beside one of the same case, run again.
 struct RerunRecord {

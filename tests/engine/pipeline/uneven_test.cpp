@@ -57,9 +57,9 @@ TEST(UnevenStages, NumbersThatAreNotTheModelsAreRefused) {
                 ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
   };
   refused(of_nine({4, 5}, 3, 1),
-          "layers of stages are 2 numbers and stages x chunks of the pipeline are 3");
-  refused(of_nine({4, 4}, 2, 1), "layers of stages are 8 together and the model has 9");
-  refused(of_nine({10, -1}, 2, 1), "layers of a stage is -1; it must be from 0");
+          "stage_layers has 2 numbers for 3 stages x chunks of the pipeline");
+  refused(of_nine({4, 4}, 2, 1), "stage_layers add up to 8 and the model has 9");
+  refused(of_nine({10, -1}, 2, 1), "stage_layers has -1 layers for a stage; it must be from 0");
   refused(of_nine({}, 2, 1), "layers (9) must be divisible by stages x chunks of the pipeline (2)");
 }
 

@@ -289,14 +289,14 @@ TEST(LateValidationRun, IsRefusedWhereAStepCannotBeMadeAnew) {
   EXPECT_THAT(refusal([](RunConfig& c) { c.schedule = ScheduleKind::two_buffered; }),
               ::testing::AllOf(::testing::HasSubstr("the schedule is 2bw, which does not flush"),
                                ::testing::HasSubstr("zb-h1"),
-                               ::testing::HasSubstr("or validate steps before")));
+                               ::testing::HasSubstr("or use validate_steps=before")));
   EXPECT_THAT(refusal([](RunConfig& c) {
                 c = in_stages(serial_run(small_gpt()), ScheduleKind::one_forward_one_backward,
                               StepValidation::after, 1);
                 c.microbatches = 1;
                 c.step_in_backward = true;
               }),
-              ::testing::HasSubstr("step in backward is on, which has dropped the gradients"));
+              ::testing::HasSubstr("step_in_backward is on, which has dropped the gradients"));
   EXPECT_THAT(refusal([](RunConfig& c) { c.program.software.messages = Messages::exchanged; }),
               ::testing::HasSubstr("whose stages wait for every message that they exchange"));
 }

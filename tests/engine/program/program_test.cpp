@@ -269,7 +269,7 @@ TEST(FindProgram, AConfigurationMayNotHaveABehaviour) {
   } catch (const InputError& e) {
     EXPECT_EQ(std::string(e.what()),
               "the program hugging-face-2024 has float32-logits, and narrow logits are on, which "
-              "leave nothing to copy; take it out (--program hugging-face-2024~float32-logits)");
+              "leave nothing to copy; take it out (program=hugging-face-2024~float32-logits)");
   }
 }
 
@@ -285,7 +285,7 @@ TEST(FindProgram, ChunksOfAStageAreNotExchanged) {
     EXPECT_EQ(
         std::string(e.what()),
         "the program exchanged-messages has exchanged-messages, and the schedule has several "
-        "chunks on a stage, whose neighbours would wait for each other; take it out (--program "
+        "chunks on a stage, whose neighbours would wait for each other; take it out (program="
         "exchanged-messages~exchanged-messages)");
   }
 }

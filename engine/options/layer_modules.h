@@ -28,7 +28,9 @@ enum class LayerModule : uint8_t {
   mlp,             ///< all between the MLP's input and output
   up               ///< of a gated MLP, the product that the nonlinearity's result is multiplied by
 };
-std::string_view name_of(LayerModule module);
+constexpr Names names_of(LayerModule) {
+  return {"input", "residual", "norm", "projection", "core-attention", "activation", "mlp", "up"};
+}
 
 /// A set of them.
 class LayerModules {

@@ -9,10 +9,6 @@
 #include "engine/namespace.h"
 #include "kernels/support/error.h"
 
-namespace frugal::engine {
-struct RunConfig;
-}
-
 /// Rules that a configuration keeps; each throws InputError with one line where it is broken.
 namespace frugal::engine::rules {
 
@@ -44,10 +40,5 @@ inline void fits(std::string_view what, std::initializer_list<int64_t> factors) 
                       "smaller ones",
                       what, fmt::join(factors, " x ")));
 }
-
-/// Checks which layers recompute, and what.
-void validate_recompute(const RunConfig& config);
-/// What layers keep in the host's memory.
-void validate_offload(const RunConfig& config);
 
 }  // namespace frugal::engine::rules

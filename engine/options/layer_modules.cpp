@@ -1,16 +1,10 @@
-#include "engine/layer_modules.h"
+#include "engine/options/layer_modules.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 
 namespace frugal::engine {
-
-std::string_view name_of(LayerModule module) {
-  static constexpr std::array<std::string_view, 8> names = {
-      "input", "residual", "norm", "projection", "core-attention", "activation", "mlp", "up"};
-  return names[static_cast<size_t>(module)];
-}
 
 const std::vector<LayerModule>& LayerModules::all() {
   static const std::vector<LayerModule> modules = {LayerModule::input,

@@ -1,13 +1,13 @@
-#include "harness/settings/layer_counts.h"
+#include "engine/options/layer_counts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
-#include "engine/config_rules.h"
+#include "engine/options/rules.h"
 
-namespace frugal::harness {
+namespace frugal::engine {
 namespace {
 
 std::optional<int64_t> count_in(std::string_view text, int64_t least) {
@@ -15,8 +15,8 @@ std::optional<int64_t> count_in(std::string_view text, int64_t least) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   const bool whole = error == std::errc() && rest == end;
-  return whole && value >= least && value <= engine::rules::most_layers ? std::optional(value)
-                                                                        : std::nullopt;
+  return whole && value >= least && value <= rules::most_layers ? std::optional(value)
+                                                                : std::nullopt;
 }
 
 }  // namespace
@@ -30,8 +30,7 @@ std::optional<std::vector<int64_t>> parse_layer_counts(std::string_view text) {
     const bool repeated = star != std::string_view::npos;
     const auto times = repeated ? count_in(word.substr(0, star), 1) : 1;
     const auto layers = count_in(repeated ? word.substr(star + 1) : word, 0);
-    if (!times || !layers || *times + std::ssize(counts) > engine::rules::most_layers)
-      return std::nullopt;
+    if (!times || !layers || *times + std::ssize(counts) > rules::most_layers) return std::nullopt;
     counts.insert(counts.end(), static_cast<size_t>(*times), *layers);
     begin = end + 1;
   }
@@ -49,4 +48,4 @@ std::string text_of_layer_counts(const std::vector<int64_t>& counts) {
   return text;
 }
 
-}  // namespace frugal::harness
+}  // namespace frugal::engine
