@@ -21,20 +21,24 @@ void OptimizerOptions::describe(Fields<OptimizerOptions>& f) {
   using O = OptimizerOptions;
   const allowed::Real number{0, 1e9};
   f.section(Section::training);
-  f.choice("optimizer", &O::kind, "Weight decay is decoupled from the gradient but for adam");
+  f.choice("optimizer", &O::kind, "Weight decay is decoupled from the gradient but for adam")
+      .written();
   f.real("learning_rate", &O::learning_rate, number,
-         "After warm-up and before its cosine decay to a tenth");
+         "After warm-up and before its cosine decay to a tenth")
+      .written();
   f.real("momentum", &O::momentum, {0, 1},
-         "Part of the moment that a step keeps, with optimizer=momentum");
+         "Part of the moment that a step keeps, with optimizer=momentum")
+      .written_where([](const O& o) { return o.kind == OptimizerKind::momentum; });
   f.real("weight_prediction", &O::prediction, {0, 16},
          "With schedule=2bw, whose gradients come one step late: compute them with weights that "
          "are so many further updates ahead; 1 makes up for the delay");
-  f.real("weight_decay", &O::weight_decay, number, "Of all parameters");
+  f.real("weight_decay", &O::weight_decay, number, "Of all parameters").written();
   f.real("clip", &O::clip, number,
          "Greatest norm of the gradient of the whole model; 0: none, and stages without a flush "
          "do not wait for each other. 1 otherwise, and 0 with step_in_backward")
       .in(Section::memory)
       .behind("step_in_backward")
+      .written()
       .usually_follows();
 }
 
@@ -42,9 +46,11 @@ void TrainConfig::describe(Fields<TrainConfig>& f) {
   f.section(Section::steps);
   f.number("steps", &TrainConfig::steps, {1},
            "Training steps; otherwise 1, or the batches of a schedule_file")
+      .written()
       .usually_follows();
   f.number("warm_up", &TrainConfig::warm_up, {0},
            "Steps in which the learning rate rises; a twentieth of all otherwise")
+      .written()
       .usually_follows();
 }
 

@@ -11,6 +11,7 @@
 #include "engine/checkpoint/gather.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/stored_weights.h"
+#include "engine/options/fields.h"
 #include "engine/schedule/schedules.h"
 #include "engine/train/trainer.h"
 #include "harness/huggingface/hugging_face_config.h"
@@ -255,20 +256,24 @@ OptimizerOptions default_optimizer(const RunConfig& config) {
   return options;
 }
 
+namespace {
+
+/// Texts of the members that a record has, by key.
+template <class Options>
+std::map<std::string, std::string> texts_of(const Options& options) {
+  std::map<std::string, std::string> texts;
+  for (const engine::Field<Options>& field : fields_of<Options>())
+    if (field.is_written ? field.is_written(options) : field.always || !field.is_usual(options))
+      texts[field.key] = text_of(field.get(options));
+  return texts;
+}
+
+}  // namespace
+
 std::map<std::string, std::string> options_of(const Training& run, const RunConfig& config) {
-  const OptimizerOptions& optimizer = run.train.optimizer;
-  std::map<std::string, std::string> options = {
-      {"steps", std::to_string(run.train.steps)},
-      {"warm_up", std::to_string(run.train.warm_up)},
-      {"optimizer", std::string(name_of(optimizer.kind))},
-      {"learning_rate", fmt::format("{}", optimizer.learning_rate)},
-      {"weight_decay", fmt::format("{}", optimizer.weight_decay)},
-      {"clip", fmt::format("{}", optimizer.clip)},
-      {"eval_every", std::to_string(run.eval_every)}};
-  if (optimizer.kind == OptimizerKind::momentum)
-    options["momentum"] = fmt::format("{}", optimizer.momentum);
-  if (optimizer.prediction > 0)
-    options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
+  std::map<std::string, std::string> options = texts_of(run.train);
+  options.merge(texts_of(run.train.optimizer));
+  options["eval_every"] = std::to_string(run.eval_every);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
   if (run.checkpoint_every > 0) options["checkpoint_every"] = std::to_string(run.checkpoint_every);
   if (!run.resume.empty()) options["resumed"] = "yes";
