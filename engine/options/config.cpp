@@ -79,7 +79,7 @@ void NumericsOptions::describe(Fields<NumericsOptions>& f) {
   f.own(
        "type", &N::type, allowed::OneOf{weight_type_names()},
        [](DType type) { return std::string(name_of(type)); },
-       [](const Value& name) { return weight_type(std::get<std::string>(name)); },
+       [](const FieldValue& name) { return weight_type(std::get<std::string>(name)); },
        "Of weights and activations; by default bf16 on GPUs, and f32 on the processor and on "
        "virtual machines measured in it")
       .in(Section::training)
@@ -105,7 +105,7 @@ void RunConfig::describe(Fields<RunConfig>& f) {
   f.own(
       "program", &RunConfig::program, allowed::Text{.placeholder = "NAME|FILE|BEHAVIOUR[+...]"},
       [](const Program& program) { return name_of(program); },
-      [](const Value& name) { return find_program(std::get<std::string>(name)); },
+      [](const FieldValue& name) { return find_program(std::get<std::string>(name)); },
       "Inefficiencies of another program to imitate: what it keeps, copies and waits for "
       "without need, by the name of a program, a file, or behaviours (docs/programs.md)");
 }

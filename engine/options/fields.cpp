@@ -19,7 +19,7 @@ std::string Described::range() const {
   return fmt::format("it must be at least {} and below {}", real.low, real.high);
 }
 
-std::string text_of(const Value& value) {
+std::string text_of(const FieldValue& value) {
   return std::visit(
       [](const auto& held) -> std::string {
         using Held = std::decay_t<decltype(held)>;
@@ -31,11 +31,11 @@ std::string text_of(const Value& value) {
       value);
 }
 
-void refuse_range(const Described& field, const Value& value) {
+void refuse_range(const Described& field, const FieldValue& value) {
   throw InputError(fmt::format("{} is {}; {}", field.key, text_of(value), field.range()));
 }
 
-void refuse_needed(const Described& field, const Value& value) {
+void refuse_needed(const Described& field, const FieldValue& value) {
   throw InputError(fmt::format("{} is {}, which needs {}; set that, or drop {}", field.key,
                                text_of(value), field.needed, field.key));
 }

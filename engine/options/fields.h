@@ -18,7 +18,7 @@ namespace frugal::engine {
 
 /// A member's value: an enumeration as its name, a list or a set as its text. Nothing: an optional
 /// member that is not set.
-using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
+using FieldValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
 /// Values that a member may have.
 namespace allowed {
@@ -83,8 +83,8 @@ struct Described {
   bool depends = false;    ///< its default depends on other fields; `help` says how
   bool list = true;        ///< several values make a sweep
   NamesFile file = NamesFile::no;
-  std::string needed = {};        ///< what Field::applies asks for, in words
-  std::vector<Value> drawn = {};  ///< values that random draws try, the frequent ones repeated
+  std::string needed = {};             ///< what Field::applies asks for, in words
+  std::vector<FieldValue> drawn = {};  ///< values that random draws try, the frequent ones repeated
 
   /// "it must be from 1 to 65536, or 0 for all".
   std::string range() const;
@@ -93,8 +93,8 @@ struct Described {
 /// Description of a member of T. The functions that return the field change and pass it on.
 template <class T>
 struct Field : Described {
-  std::function<Value(const T&)> get;
-  std::function<void(T&, const Value&)> set;
+  std::function<FieldValue(const T&)> get;
+  std::function<void(T&, const FieldValue&)> set;
   std::function<bool(const T&)> is_usual;    ///< as it is by default
   std::function<bool(const T&)> is_allowed;  ///< empty: whatever its type holds
   std::function<bool(const T&)> applies;     ///< empty: always
@@ -118,7 +118,7 @@ struct Field : Described {
   Field& usually_follows() { return with(depends, true); }
   Field& named_file(NamesFile kind) { return with(file, kind); }
   Field& one_value() { return with(list, false); }
-  Field& draws(std::vector<Value> values) { return with(drawn, std::move(values)); }
+  Field& draws(std::vector<FieldValue> values) { return with(drawn, std::move(values)); }
   /// 0 is `word` in text and means `meaning`.
   Field& zero(std::string word, std::string meaning) {
     auto& number = std::get<allowed::Number>(allowed);
@@ -194,8 +194,8 @@ class Fields {
     field.help = std::move(help);
     field.allowed = std::move(allowed);
     field.section = section_;
-    field.get = [member, write](const T& of) { return Value(write(of.*member)); };
-    field.set = [member, read](T& of, const Value& value) { of.*member = read(value); };
+    field.get = [member, write](const T& of) { return FieldValue(write(of.*member)); };
+    field.set = [member, read](T& of, const FieldValue& value) { of.*member = read(value); };
     field.is_usual = [member, usual = T().*member](const T& of) { return of.*member == usual; };
     return field;
   }
@@ -218,11 +218,11 @@ class Fields {
     return "--" + key;
   }
   template <class M>
-  static Value value_of(const std::optional<M>& member) {
-    return member ? value_of(*member) : Value();
+  static FieldValue value_of(const std::optional<M>& member) {
+    return member ? value_of(*member) : FieldValue();
   }
   template <class M>
-  static Value value_of(const M& member) {
+  static FieldValue value_of(const M& member) {
     if constexpr (Enumeration<M>)
       return std::string(name_of(member));
     else if constexpr (std::integral<M> && !std::same_as<M, bool>)
@@ -231,11 +231,11 @@ class Fields {
       return member;
   }
   template <class M>
-  static void read(const Value& value, std::optional<M>& member) {
+  static void read(const FieldValue& value, std::optional<M>& member) {
     read(value, member.emplace());
   }
   template <class M>
-  static void read(const Value& value, M& member) {
+  static void read(const FieldValue& value, M& member) {
     if constexpr (Enumeration<M>)
       member = *from_name<M>(std::get<std::string>(value));
     else if constexpr (std::integral<M> && !std::same_as<M, bool>)
@@ -247,7 +247,7 @@ class Fields {
   Field<T>& add(std::string key, Allowed allowed, M T::*member, std::string help) {
     return own(
         std::move(key), member, std::move(allowed), [](const M& m) { return value_of(m); },
-        [](const Value& value) {
+        [](const FieldValue& value) {
           M member;
           read(value, member);
           return member;
@@ -271,10 +271,10 @@ const std::vector<Field<T>>& fields_of() {
 }
 
 /// "8", "true", "norm+mlp".
-std::string text_of(const Value& value);
+std::string text_of(const FieldValue& value);
 
-[[noreturn]] void refuse_range(const Described& field, const Value& value);
-[[noreturn]] void refuse_needed(const Described& field, const Value& value);
+[[noreturn]] void refuse_range(const Described& field, const FieldValue& value);
+[[noreturn]] void refuse_needed(const Described& field, const FieldValue& value);
 
 /// Throws InputError for a value out of its range, and for one that means nothing because of
 /// others.

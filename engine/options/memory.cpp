@@ -16,9 +16,11 @@ allowed::SomeOf some_of(LayerModules modules) {
   return some;
 }
 
-LayerModules modules_in(const Value& text) { return *layer_modules(std::get<std::string>(text)); }
+LayerModules modules_in(const FieldValue& text) {
+  return *layer_modules(std::get<std::string>(text));
+}
 
-LayerModules recomputed_in(const Value& text) {
+LayerModules recomputed_in(const FieldValue& text) {
   return *layer_modules(std::get<std::string>(text), LayerModules::recomputable);
 }
 

@@ -127,7 +127,7 @@ void ParallelOptions::describe(Fields<ParallelOptions>& f) {
   f.own(
        "schedule", &P::schedule, allowed::OneOf{ScheduleKind::names()},
        [](const ScheduleKind& kind) { return std::string(kind.name); },
-       [](const Value& name) { return *schedule_kind(std::get<std::string>(name)); },
+       [](const FieldValue& name) { return *schedule_kind(std::get<std::string>(name)); },
        "Order in which stages compute microbatches, and the weights that they use")
       .written();
   f.choice("overlap_passes", &P::overlap_passes,
@@ -146,7 +146,7 @@ void ParallelOptions::describe(Fields<ParallelOptions>& f) {
                     .words = "layers of each stage with + between them, such as 7+14*8+7",
                     .reads = [](const auto& text) { return parse_layer_counts(text).has_value(); }},
       text_of_layer_counts,
-      [](const Value& text) { return *parse_layer_counts(std::get<std::string>(text)); },
+      [](const FieldValue& text) { return *parse_layer_counts(std::get<std::string>(text)); },
       "Layers of each stage, or of chunk 0 of each, of chunk 1 of each, and so on, where they "
       "are not equal: 7+14*8+7 is 7, fourteen times 8, and 7");
   f.number("data_parallel_size", &P::data_parallel, size, "Replicas of the pipeline")

@@ -48,15 +48,16 @@ std::vector<Case> cases_of(const LayerPlan& plan, Selection selection) {
 }  // namespace
 
 RunConfig layer_config(const Model& model, const Technique& technique, int64_t k) {
-  return {
-      .model = model.config.scaled(k),
-      .tensor_parallel = technique.tensor_parallel ? static_cast<int>(model.tensor_parallel) : 1,
-      .sequence_parallel = technique.sequence_parallel,
-      .recompute = technique.recompute,
-      .attention = technique.attention,
-      .stored_masks = true,
-      .type = DType::bf16,
-      .micro_batch = model.micro_batch};
+  RunConfig config;
+  config.model = model.config.scaled(k);
+  if (technique.tensor_parallel) config.tensor_parallel = static_cast<int>(model.tensor_parallel);
+  config.sequence_parallel = technique.sequence_parallel;
+  config.recompute = technique.recompute;
+  config.attention = technique.attention;
+  config.stored_masks = true;
+  config.type = DType::bf16;
+  config.micro_batch = model.micro_batch;
+  return config;
 }
 
 Cases layer_cases(LayerPlan plan) {

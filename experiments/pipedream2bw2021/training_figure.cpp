@@ -162,18 +162,19 @@ RunConfig pipeline_config(const Setup& setup, ScheduleKind schedule, int64_t mic
                           int64_t batch) {
   // Each stage has a table of its own: the paper's program does not sum the two tables' gradients
   // with 2BW, and the bars say that it did not with a flush either.
-  ModelConfig model = setup.model;
-  model.tied = false;
-  return {.model = model,
-          .pipeline_parallel = setup.depth,
-          .data_parallel = setup.width,
-          .schedule = schedule,
-          .recompute = Recompute::full,
-          .stored_masks = true,
-          .type = DType::bf16,
-          .micro_batch = micro_batch,
-          .microbatches = batch / (micro_batch * setup.width),
-          .narrow_reduction = true};
+  RunConfig config;
+  config.model = setup.model;
+  config.model.tied = false;
+  config.pipeline_parallel = setup.depth;
+  config.data_parallel = setup.width;
+  config.schedule = schedule;
+  config.recompute = Recompute::full;
+  config.stored_masks = true;
+  config.type = DType::bf16;
+  config.micro_batch = micro_batch;
+  config.microbatches = batch / (micro_batch * setup.width);
+  config.narrow_reduction = true;
+  return config;
 }
 
 Try try_of(const RunConfig& config) {

@@ -120,7 +120,7 @@ void TargetOptions::describe(Fields<TargetOptions>& f) {
   f.own(
       "pin", &T::pinning, allowed::OnOff{},
       [](Pinning pinning) { return pinning == Pinning::cores; },
-      [](const Value& on) { return std::get<bool>(on) ? Pinning::cores : Pinning::none; },
+      [](const FieldValue& on) { return std::get<bool>(on) ? Pinning::cores : Pinning::none; },
       "Keep each rank on cores of its own, on cpu, or next to its GPU, on cuda");
   f.choice("ranks", &T::ranks,
            "What ranks are, on cpu or cuda; processes where a launcher has started several "

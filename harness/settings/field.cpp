@@ -163,7 +163,7 @@ ValueType value_type_of(const Described& described) {
   return type;
 }
 
-json json_of(const Value& value) {
+json json_of(const FieldValue& value) {
   return std::visit(
       [](const auto& held) -> json {
         if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::monostate>)
@@ -174,7 +174,7 @@ json json_of(const Value& value) {
       value);
 }
 
-Value value_in(const json& json, const Described& described) {
+FieldValue value_in(const json& json, const Described& described) {
   if (std::holds_alternative<allowed::OnOff>(described.allowed)) return json.get<bool>();
   if (std::holds_alternative<allowed::Number>(described.allowed)) return json.get<int64_t>();
   if (std::holds_alternative<allowed::Real>(described.allowed)) return json.get<double>();

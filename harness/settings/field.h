@@ -43,9 +43,9 @@ const std::vector<Field>& fields();
 const Field& field_of(std::string_view key);
 
 ValueType value_type_of(const Described& described);
-nlohmann::json json_of(const Value& value);
+nlohmann::json json_of(const FieldValue& value);
 /// Requires a value that the type of the field accepts.
-Value value_in(const nlohmann::json& json, const Described& described);
+FieldValue value_in(const nlohmann::json& json, const Described& described);
 
 /// The field of a described member of the part of RunSettings that `part_of` finds.
 template <class Part, class PartOf>

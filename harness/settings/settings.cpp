@@ -96,7 +96,7 @@ void RunSettings::describe(Fields<RunSettings>& f) {
       .list = true;
   f.own(
        "scale", &RunSettings::scale, scale_text(), scale_name,
-       [](const Value& text) { return *parse_scale(std::get<std::string>(text)); },
+       [](const FieldValue& text) { return *parse_scale(std::get<std::string>(text)); },
        "Hidden size, sequence length and vocabulary divided by K")
       .behind("window_period");
   f.section(Section::own_schedule);

@@ -9,7 +9,7 @@
 
 namespace frugal::testing {
 
-Value Draw::value_of(const Described& field) {
+FieldValue Draw::value_of(const Described& field) {
   if (!field.drawn.empty()) return field.drawn[random_() % field.drawn.size()];
   if (const auto* number = std::get_if<allowed::Number>(&field.allowed))
     return std::min(number->low + static_cast<int64_t>(random_() % 3), number->high);

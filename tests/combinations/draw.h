@@ -25,7 +25,7 @@ class Draw {
   /// One time in so many.
   bool once_in(uint64_t times) { return random_() % times == 0; }
   /// One of the values that the description names, or of its range.
-  Value value_of(const Described& field);
+  FieldValue value_of(const Described& field);
   RunConfig model();
   /// Chunks that the schedule has, and layers of stages, which follow from other fields.
   void stages(RunConfig& c);

@@ -261,7 +261,7 @@ TEST(Fields, OneMoreIsOneDescription) {
   EXPECT_EQ(message_of<InputError>([&] { field.type.value(field.flag, "101"); }),
             "--warm-batches is \"101\"; it must be a whole number from 1 to 100, or none for no "
             "warm-up");
-  EXPECT_EQ(member.drawn, (std::vector<Value>{0, 7})) << "what combinations draw";
+  EXPECT_EQ(member.drawn, (std::vector<FieldValue>{0, 7})) << "what combinations draw";
 }
 
 TEST(Fields, CheckTheirMembers) {
