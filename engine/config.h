@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/layer_modules.h"
 #include "engine/model_config.h"
-#include "engine/options/layer_modules.h"
 #include "engine/program/program.h"
 #include "engine/schedule/schedule.h"
 #include "kernels/types.h"

@@ -1,4 +1,4 @@
-#include "engine/options/layer_modules.h"
+#include "engine/layer_modules.h"
 
 #include <algorithm>
 #include <array>

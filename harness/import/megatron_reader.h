@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/options/layer_modules.h"
+#include "engine/layer_modules.h"
 #include "harness/import/argument_list.h"
 #include "harness/import/imported.h"
 #include "harness/import/megatron_table.h"
