@@ -282,11 +282,10 @@ TEST(FindProgram, ChunksOfAStageAreNotExchanged) {
     config.validate();
     FAIL();
   } catch (const InputError& e) {
-    EXPECT_EQ(
-        std::string(e.what()),
-        "the program exchanged-messages has exchanged-messages, and the schedule has several "
-        "chunks on a stage, whose neighbours would wait for each other; take it out (program="
-        "exchanged-messages~exchanged-messages)");
+    EXPECT_EQ(std::string(e.what()),
+              "the program exchanged-messages has exchanged-messages, and the schedule has several "
+              "chunks on a stage, whose neighbours would wait for each other; take it out (program="
+              "exchanged-messages~exchanged-messages)");
   }
 }
 
