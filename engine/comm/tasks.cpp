@@ -184,7 +184,7 @@ class Interleaving::Switch {
     throw InputError(
         "two passes that are made together need a stack of 8 MiB beside the thread's own, and "
         "there is no memory for it; raise the limit of the system, or leave passes one after the "
-        "other (--overlap-passes off)");
+        "other (overlap_passes=off)");
   }
   void do_second() {
     Interleaving self(*this);
