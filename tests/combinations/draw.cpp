@@ -24,7 +24,7 @@ FieldValue Draw::value_of(const Described& field) {
   return once_in(3);
 }
 
-RunConfig Draw::combination() {
+RunConfig Draw::combination(Device device) {
   RunConfig c = model();
   for (const Field<RunConfig>& field : fields_of<RunConfig>()) {
     const bool has_text = std::holds_alternative<allowed::Text>(field.allowed);
@@ -32,7 +32,7 @@ RunConfig Draw::combination() {
   }
   stages(c);
   if (c.context_parallel > 1) c.model.dropout = 0;
-  program(c);
+  program(c, device);
   return c;
 }
 
@@ -55,11 +55,11 @@ void Draw::stages(RunConfig& c) {
   c.model.layers = c.pipeline_parallel * c.chunks + 2;
 }
 
-void Draw::program(RunConfig& c) {
+void Draw::program(RunConfig& c, Device device) {
   if (!once_in(3)) return;
   std::vector<std::string_view> names;
   for (const Behaviour& behaviour : behaviours()) {
-    if (!behaviour.real || !once_in(8)) continue;
+    if ((device == Device::computes && !behaviour.real) || !once_in(8)) continue;
     behaviour.put(c.program, true);
     names.push_back(behaviour.name);
   }

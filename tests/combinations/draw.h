@@ -14,8 +14,11 @@ class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
 
+  /// Devices by the behaviours they can have: those that keep results equal, or all.
+  enum class Device : uint8_t { computes, counted };
+
   /// A small model, and anything that the engine can do with it. Most are refused by validate().
-  RunConfig combination();
+  RunConfig combination(Device device = Device::computes);
 
  private:
   template <class T>
@@ -29,8 +32,8 @@ class Draw {
   RunConfig model();
   /// Chunks that the schedule has, and layers of stages, which follow from other fields.
   void stages(RunConfig& c);
-  /// Behaviours of programs, of all that a device that computes can have.
-  void program(RunConfig& c);
+  /// Behaviours of programs, among those that the device can have.
+  void program(RunConfig& c, Device device);
 
   std::mt19937_64 random_;
 };

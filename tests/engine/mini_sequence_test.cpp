@@ -25,13 +25,6 @@ struct Parts {
   int64_t mlp = 1, head = 1, tiles = 1;
 };
 
-struct PartsCase {
-  std::string name;
-  RunConfig config;
-};
-
-void PrintTo(const PartsCase& c, std::ostream* out) { *out << c.name; }
-
 RunConfig with(RunConfig c, const Parts& parts) {
   c.mlp_chunks = parts.mlp;
   c.head_chunks = parts.head;
@@ -49,83 +42,35 @@ MicroBatch uneven_batch(const RunConfig& config) {
   return batch;
 }
 
-/// Of 32 tokens: parts that divide them, that do not, as many as there are, and more. Of a
-/// vocabulary of 64: parts that divide it, and that do not.
-std::vector<Parts> all_parts() {
-  return {{2, 2, 1}, {5, 1, 1}, {1, 7, 1}, {32, 32, 1}, {100, 100, 1},
-          {3, 1, 4}, {1, 5, 8}, {1, 1, 5}, {1, 3, 7}};
-}
-
-std::vector<PartsCase> parts_cases() {
-  std::vector<PartsCase> all;
-  const auto add = [&](const char* name, const RunConfig& config) {
-    for (const Parts& p : all_parts()) {
-      all.push_back(
-          {fmt::format("{}_mlp{}_head{}_tiles{}", name, p.mlp, p.head, p.tiles), with(config, p)});
-    }
-  };
-  add("gpt", small_gpt());
-  add("llama", small_llama());
-  add("gemma", small_gemma());
+RunConfig by_the_rule() {
   RunConfig c = small_llama();
-  c.recompute = Recompute::full;
-  add("llama_full", c);
-  c.offload = true;
-  add("llama_offload", c);
-  c = small_gpt();
-  c.stored_masks = true;
-  c.recompute = Recompute::full;
-  add("gpt_masks_full", c);
-  // As many parts as the paper's rule says: of 72 tokens ⌈72/32⌉, and of 80 words ⌈80/32⌉.
-  c = small_llama();
   c.model.hidden = 32;
   c.model.sequence = 72;
   c.model.vocabulary = 80;
-  all.push_back({"llama_by_rule", with(c, {RunConfig::by_rule, RunConfig::by_rule, 1})});
-  // Of a vocabulary of 64: more parts than half of it, of one token and of two.
-  all.push_back({"llama_tiles43", with(small_llama(), {1, 1, 43})});
-  c = small_llama();
-  c.tensor_parallel = 2;
-  add("llama_t2", c);
-  c.sequence_parallel = true;
-  add("llama_t2_sequence", c);
-  c = small_gpt();
-  c.tensor_parallel = 2;
-  c.sequence_parallel = true;
-  c.recompute = Recompute::selective;
-  add("gpt_t2_sequence_selective", c);
-  c = small_llama();
-  c.pipeline_parallel = 2;
-  c.recompute = Recompute::stage;
-  add("llama_p2_stage", c);
-  return all;
+  return with(c, {RunConfig::by_rule, RunConfig::by_rule, 1});
 }
 
-class InParts : public ::testing::TestWithParam<PartsCase> {};
-
-double worst(const RunConfig& config, DType type) {
-  RunConfig parts = config;
-  parts.type = type;
-  RunConfig whole = with(parts, {});
-  whole.recompute = Recompute::none;
-  whole.stored_masks = whole.offload = whole.sequence_parallel = false;
-  whole.tensor_parallel = whole.pipeline_parallel = 1;
-  const MicroBatch batch = uneven_batch(whole);
-  const auto error = worst_error(snapshot_of(parts, batch), snapshot_of(whole, batch));
-  SCOPED_TRACE(error.tensor);
-  return error.value;
+/// Numbers of parts that divide 32 tokens, that do not, and more than there are tokens; tiles that
+/// divide a vocabulary of 64, that do not, and more than half of it; the paper's rule.
+TEST(MiniSequence, AModelInPartsIsTheWholeModel) {
+  RunConfig tensor = small_llama();
+  tensor.tensor_parallel = 2;
+  tensor.recompute = Recompute::full;
+  EXPECT_EQ(by_the_rule().mlp_mini_sequences(), 3);
+  EXPECT_EQ(by_the_rule().head_mini_sequences(), 3);
+  for (RunConfig parts : {with(small_gpt(), {2, 2, 1}), with(small_llama(), {5, 1, 5}),
+                          with(small_llama(), {100, 100, 1}), with(small_llama(), {1, 1, 43}),
+                          with(small_gemma(), {1, 3, 7}), with(tensor, {3, 5, 4}), by_the_rule()}) {
+    parts.type = DType::f64;
+    RunConfig whole = with(parts, {});
+    whole.recompute = Recompute::none;
+    whole.tensor_parallel = 1;
+    const MicroBatch batch = uneven_batch(whole);
+    const auto error = worst_error(snapshot_of(parts, batch), snapshot_of(whole, batch));
+    EXPECT_LT(error.value, 1e-12) << fmt::format("{} of the MLP, {} of the head: {}",
+                                                 parts.mlp_chunks, parts.head_chunks, error.tensor);
+  }
 }
-
-TEST_P(InParts, IsTheWholeModelInFloat64) {
-  EXPECT_LT(worst(GetParam().config, DType::f64), 1e-12);
-}
-TEST_P(InParts, IsTheWholeModelInFloat32) { EXPECT_LT(worst(GetParam().config, DType::f32), 1e-5); }
-
-FRUGAL_LEFT_OUT(any, "InParts.IsTheWholeModelInFloat64/*", "float64 beside float32");
-FRUGAL_LEFT_OUT(thread, "InParts.*",
-                "ranks whose threads do what those of ParallelEqualsSerial and PipelineOracle do");
-INSTANTIATE_TEST_SUITE_P(, InParts, ::testing::ValuesIn(parts_cases()),
-                         ::testing::PrintToStringParamName());
 
 TEST(MiniSequence, TheLastPartTakesTheRemainder) {
   EXPECT_EQ(mini_sequence(32, 5, 0).count, 6);
@@ -147,17 +92,6 @@ TEST(MiniSequence, BalancedPartsFollowEachOtherAndNoneIsLargerThanItMustBe) {
       }
       ASSERT_EQ(next, rows) << parts << " parts";
     }
-}
-
-FRUGAL_LEFT_OUT(thread, "MiniSequence.SomeVariantIsInPartsByTheRule", "one rank: one thread");
-TEST(MiniSequence, SomeVariantIsInPartsByTheRule) {
-  for (const PartsCase& v : parts_cases()) {
-    if (v.config.mlp_chunks != RunConfig::by_rule) continue;
-    EXPECT_EQ(v.config.mlp_mini_sequences(), 3);
-    EXPECT_EQ(v.config.head_mini_sequences(), 3);
-    return;
-  }
-  ADD_FAILURE() << "none";
 }
 
 TEST(MiniSequence, RuleOfThePaper) {

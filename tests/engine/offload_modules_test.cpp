@@ -25,145 +25,6 @@ RunConfig offloading(RunConfig c, LayerModules modules) {
   return c;
 }
 
-/// What is recomputed, how ranks share the work, or what a run does besides.
-struct OffloadVariant {
-  const char* name;
-  void (*apply)(RunConfig&);
-};
-
-const OffloadVariant offloaded_recomputations[] = {
-    {"none", [](RunConfig&) {}},
-    {"cores", [](RunConfig& c) { c.recompute = Recompute::selective; }},
-    {"norms and the MLP",
-     [](RunConfig& c) {
-       c.recompute = Recompute::selective;
-       c.recompute_modules = {LayerModule::norm, LayerModule::mlp};
-     }},
-    {"full", [](RunConfig& c) { c.recompute = Recompute::full; }},
-    {"groups",
-     [](RunConfig& c) {
-       c.recompute = Recompute::full;
-       c.recompute_group = 2;
-     }},
-    {"the first layer of each part",
-     [](RunConfig& c) {
-       c.recompute = Recompute::full;
-       c.recompute_layers = 1;
-     }},
-};
-
-const OffloadVariant offloaded_runs[] = {
-    {"one rank", [](RunConfig&) {}},
-    {"masks that are stored", [](RunConfig& c) { c.stored_masks = true; }},
-    {"the first 3 layers", [](RunConfig& c) { c.offload_layers = c.offload ? 3 : 0; }},
-    {"t 2 with sequence parallelism",
-     [](RunConfig& c) {
-       c.tensor_parallel = 2;
-       c.sequence_parallel = true;
-     }},
-    {"2 stages", [](RunConfig& c) { c.pipeline_parallel = 2; }},
-    {"2 stages of 2 chunks",
-     [](RunConfig& c) {
-       c.pipeline_parallel = c.chunks = 2;
-       c.schedule = *schedule_kind("interleaved");
-     }},
-    {"2 stages whose weights' gradients come later",
-     [](RunConfig& c) {
-       c.pipeline_parallel = 2;
-       c.schedule = *schedule_kind("zb-h1");
-     }},
-    {"2 stages in a V, which keep what they have sent",
-     [](RunConfig& c) {
-       c.pipeline_parallel = c.chunks = 2;
-       c.schedule = *schedule_kind("zb-v");
-       c.keep_outputs = true;
-     }},
-    {"2 stages, one microbatch kept whole",
-     [](RunConfig& c) {
-       c.pipeline_parallel = 2;
-       c.kept_microbatches = c.recompute == Recompute::none ? 0 : 1;
-     }},
-    {"2 replicas that share weights",
-     [](RunConfig& c) {
-       c.data_parallel = 2;
-       c.shard = Shard::weights;
-     }},
-    {"mini-sequences, and steps in backward",
-     [](RunConfig& c) {
-       c.mlp_chunks = 3;
-       c.microbatches = 1;
-       c.step_in_backward = true;
-     }},
-};
-
-const OffloadVariant offloaded_sequences[] = {
-    {"Ulysses", [](RunConfig& c) { c.context_parallel = 2; }},
-    {"a ring",
-     [](RunConfig& c) {
-       c.context_parallel = 2;
-       c.context = ContextKind::ring;
-     }},
-};
-
-/// Weights and gradients after a step, and what the ranks' ledgers have then.
-struct OffloadedTraining {
-  HostTensors values;
-  std::vector<int64_t> held;
-  int64_t host_peak = 0;
-};
-
-OffloadedTraining offloaded_training(const RunConfig& c) {
-  const auto cluster = make_cpu_cluster(c, 1);
-  const TrainConfig train{.optimizer = {.kind = OptimizerKind::momentum,
-                                        .learning_rate = 0.05,
-                                        .clip = c.step_in_backward ? 0 : 1e3}};
-  Trainer trainer(*cluster, c, train);
-  (void)trainer.run({random_batch(c, 0)});
-  OffloadedTraining trained;
-  trained.values = trainer.snapshot(random_batch(c, 1)[0]);
-  for (int i = 0; i < cluster->local_ranks(); ++i) {
-    Rank& rank = cluster->rank(i);
-    trained.held.push_back(rank.ledger.current(Kind::activation));
-    trained.held.push_back(rank.host.current());
-    trained.host_peak = std::max(trained.host_peak, rank.host.peak());
-  }
-  return trained;
-}
-
-void expect_the_same(const RunConfig& model, const OffloadVariant& division) {
-  for (const OffloadVariant& recomputation : offloaded_recomputations) {
-    RunConfig here = model;
-    recomputation.apply(here);
-    division.apply(here);
-    const OffloadedTraining expected = offloaded_training(here);
-    RunConfig there = offloading(model, LayerModules::every());
-    recomputation.apply(there);
-    division.apply(there);
-    SCOPED_TRACE(fmt::format("{}, recomputed: {}", division.name, recomputation.name));
-    const OffloadedTraining offloaded = offloaded_training(there);
-    const auto worst = worst_error(offloaded.values, expected.values);
-    EXPECT_EQ(worst.value, 0) << worst.tensor;
-    EXPECT_EQ(offloaded.held, expected.held) << "activations, and bytes of the host";
-    EXPECT_GT(offloaded.host_peak, 0);
-  }
-}
-
-FRUGAL_LEFT_OUT(any, "OffloadModules.AnyRunIsTheSameToTheBit", "the combinations have as much");
-TEST(OffloadModules, AnyRunIsTheSameToTheBit) {
-  for (const auto model : {small_gpt, small_llama})
-    for (const DType type : {DType::f32, DType::f64}) {
-      RunConfig c = model();
-      c.type = type;
-      c.model.layers = 4;
-      c.model.sequence = 16;
-      c.micro_batch = 1;
-      c.microbatches = 4;
-      for (const OffloadVariant& division : offloaded_runs) expect_the_same(c, division);
-      if (c.attention == AttentionKind::fused)
-        for (const OffloadVariant& division : offloaded_sequences) expect_the_same(c, division);
-    }
-}
-
 FRUGAL_LEFT_OUT(thread, "OffloadModules.EverySetIsTheSameToTheBit", "one rank: one thread");
 TEST(OffloadModules, EverySetIsTheSameToTheBit) {
   for (const auto model : {small_gpt, small_bert, small_llama, small_gemma})
@@ -309,43 +170,42 @@ TEST(OffloadModules, WhatIsRecomputedIsNotKeptOnTheHost) {
 }
 
 TEST(OffloadModules, WhatCannotBeIsRefusedByName) {
-  const auto refused = [](const RunConfig& c, const std::string& rule) {
-    EXPECT_THAT([&] { c.validate(); },
-                ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
-  };
   using M = LayerModule;
   RunConfig c = offloading(small_gpt(), RunConfig::inputs);
-  refused(c, "offload_modules is input and recompute is none, with which layers keep residual+");
+  testing::expect_refused(
+      c, "offload_modules is input and recompute is none, with which layers keep residual+");
   c.recompute = Recompute::stage;
-  refused(c, "offload is on and recompute is stage");
+  testing::expect_refused(c, "offload is on and recompute is stage");
   c.recompute = Recompute::full;
   c.validate();
   c.offload_modules = {};
-  refused(c, "offload is on and offload_modules is empty");
+  testing::expect_refused(c, "offload is on and offload_modules is empty");
   c.offload_modules = {M::norm, M::mlp};
-  refused(c, "offload_modules is norm+mlp and recompute is full, with which layers keep input");
+  testing::expect_refused(
+      c, "offload_modules is norm+mlp and recompute is full, with which layers keep input");
   c.recompute_layers = 1;
   c.validate();
   c = offloading(small_gpt(), {M::norm});
   c.recompute = Recompute::selective;
   c.recompute_modules = {M::norm};
-  refused(c, "offload_modules is norm and recompute is selective");
+  testing::expect_refused(c, "offload_modules is norm and recompute is selective");
   c = offloading(small_gpt(), {M::activation, M::mlp});
   c.mlp_chunks = 2;
-  refused(c, "offload_modules is activation+mlp and recompute is none");
+  testing::expect_refused(c, "offload_modules is activation+mlp and recompute is none");
   c = small_gpt();
   c.offload_layers = 3;
-  refused(c, "offload_layers is 3, which needs offload; set that, or drop offload_layers");
+  testing::expect_refused(
+      c, "offload_layers is 3, which needs offload; set that, or drop offload_layers");
   c = small_gpt();
   c.offload_modules = {M::mlp};
-  refused(c, "offload_modules is mlp, which needs offload");
+  testing::expect_refused(c, "offload_modules is mlp, which needs offload");
   c = offloading(small_gpt(), {M::mlp});
   c.offload_layers = -1;
-  refused(c, "offload_layers is -1; it must be from 1");
+  testing::expect_refused(c, "offload_layers is -1; it must be from 1");
   c = small_gpt();
   c.recompute = Recompute::selective;
   c.recompute_modules = {M::residual};
-  refused(c, "recompute_modules is residual; they must be among norm+projection+");
+  testing::expect_refused(c, "recompute_modules is residual; they must be among norm+projection+");
 }
 
 }  // namespace

@@ -29,15 +29,14 @@ TEST(RecomputeGroup, IsTheSameToTheBit) {
     const MicroBatch batch = random_batch(c, 0)[0];
     const HostTensors expected = testing::snapshot_of(c, batch);
     c.recompute = Recompute::full;
-    for (const bool offload : {false, true})
-      for (const int64_t group : {1, 2, 3, 5, 7})
-        for (const int64_t layers : {0, 1, 4}) {
-          c.offload = offload;
-          c.recompute_group = group;
-          c.recompute_layers = layers;
-          const auto worst = worst_error(testing::snapshot_of(c, batch), expected);
-          EXPECT_EQ(worst.value, 0) << worst.tensor << " of groups of " << group << ", " << layers;
-        }
+    c.offload = type == DType::bf16;
+    for (const int64_t group : {1, 2, 3, 5, 7})
+      for (const int64_t layers : {0, 1, 4}) {
+        c.recompute_group = group;
+        c.recompute_layers = layers;
+        const auto worst = worst_error(testing::snapshot_of(c, batch), expected);
+        EXPECT_EQ(worst.value, 0) << worst.tensor << " of groups of " << group << ", " << layers;
+      }
   }
 }
 
@@ -124,18 +123,14 @@ TEST(RecomputeGroup, SelectiveRecomputationOfSomeLayers) {
 }
 
 TEST(RecomputeGroup, WhatCannotBeIsRefusedByName) {
-  const auto refused = [](const RunConfig& c, const std::string& rule) {
-    EXPECT_THAT([&] { c.validate(); },
-                ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
-  };
   RunConfig c = of_layers(4, Recompute::selective);
   c.recompute_group = 2;
-  refused(c, "recompute_group is 2, which needs recompute=full");
+  testing::expect_refused(c, "recompute_group is 2, which needs recompute=full");
   c.recompute_group = 0;
-  refused(c, "recompute_group is 0; it must be from 1");
+  testing::expect_refused(c, "recompute_group is 0; it must be from 1");
   c = of_layers(4, Recompute::stage);
   c.recompute_layers = 1;
-  refused(c, "recompute_layers is 1, which needs recompute=selective or full");
+  testing::expect_refused(c, "recompute_layers is 1, which needs recompute=selective or full");
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ using testing::replica_steps;
 using testing::replica_training;
 using testing::ReplicaCase;
 using testing::small_bert;
-using testing::small_gemma;
 using testing::small_gpt;
 using testing::small_llama;
 using testing::trained;
@@ -36,17 +35,16 @@ TrainConfig unclipped(const RunConfig& config) {
   return train;
 }
 
-class Sharded : public ::testing::TestWithParam<ReplicaCase> {};
-
 /// Losses, norms, weights, and what is computed with them. The same sums in the same order give the
 /// same bits; where each microbatch's gradients are summed, or a group of ranks' before another's,
 /// the order is another.
-TEST_P(Sharded, IsTheSameTraining) {
-  RunConfig c = GetParam().config;
+void expect_the_same_training(const ReplicaCase& replicas) {
+  SCOPED_TRACE(replicas.name);
+  RunConfig c = replicas.config;
   c.type = DType::f64;
   const int shard_size = std::exchange(c.shard_size, 0);
   TrainConfig train = training(c);
-  train.optimizer.prediction = GetParam().prediction;
+  train.optimizer.prediction = replicas.prediction;
   const TrainedRun copies = trained(c, train);
   c.shard_size = shard_size;
   for (const Shard shard : {Shard::optimizer, Shard::gradients, Shard::weights}) {
@@ -64,97 +62,26 @@ TEST_P(Sharded, IsTheSameTraining) {
   }
 }
 
-std::vector<ReplicaCase> layouts() {
-  std::vector<ReplicaCase> all;
-  const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
-  add("gpt", small_gpt(), [](RunConfig&) {});
-  add("bert_w3", small_bert(), [](RunConfig& c) { c.data_parallel = 3; });
-  add("gemma_m3", small_gemma(), [](RunConfig& c) { c.microbatches = 3; });
-  add("llama_t2_sequence_full", small_llama(), [](RunConfig& c) {
-    c.tensor_parallel = 2;
-    c.sequence_parallel = true;
-    c.recompute = Recompute::full;
-  });
-  add("gpt_t2_selective_w4", small_gpt(), [](RunConfig& c) {
-    c.tensor_parallel = 2;
-    c.recompute = Recompute::selective;
+TEST(Shard, IsTheSameTraining) {
+  expect_the_same_training(with("gpt_t2_of_four_two", small_gpt(), [](RunConfig& c) {
+    c.tensor_parallel = c.shard_size = 2;
     c.data_parallel = 4;
-  });
-  add("gpt_p2_m4", small_gpt(), [](RunConfig& c) {
-    c.pipeline_parallel = 2;
-    c.microbatches = 4;
-  });
-  add("gpt_p2_interleaved_stage", small_gpt(), [](RunConfig& c) {
-    c.model.layers = 4;
-    c.pipeline_parallel = c.chunks = c.microbatches = 2;
-    c.schedule = ScheduleKind::interleaved;
-    c.recompute = Recompute::stage;
-  });
-  add("gpt_2bw", small_gpt(), [](RunConfig& c) {
-    c.pipeline_parallel = c.microbatches = 2;
-    c.schedule = ScheduleKind::two_buffered;
-  });
-  add("gpt_pipedream", small_gpt(), [](RunConfig& c) {
-    c.pipeline_parallel = 2;
-    c.schedule = ScheduleKind::pipedream;
-  });
-  add("llama_context", small_llama(), [](RunConfig& c) { c.context_parallel = 2; });
-  add("llama_context_alone", small_llama(), [](RunConfig& c) {
-    c.context_parallel = 4;
-    c.data_parallel = 1;
-  });
-  add("gpt_t2_of_four_two", small_gpt(), [](RunConfig& c) {
-    c.tensor_parallel = 2;
-    c.data_parallel = 4;
-    c.shard_size = 2;
-  });
-  add("llama_of_context_and_replicas_two", small_llama(), [](RunConfig& c) {
-    c.context_parallel = c.shard_size = 2;
-    c.context = ContextKind::ring;
-  });
-  add("llama_of_context_in_two_dimensions", small_llama(), [](RunConfig& c) {
+  }));
+  expect_the_same_training(
+      with("bert_w3", small_bert(), [](RunConfig& c) { c.data_parallel = 3; }));
+  expect_the_same_training(with("llama_zigzag_in_two_dimensions", small_llama(), [](RunConfig& c) {
     c.context_parallel = 4;
     c.ulysses_size = 2;
     c.context = ContextKind::zigzag;
-  });
-  add("gpt_2bw_of_four_two", small_gpt(), [](RunConfig& c) {
+  }));
+  ReplicaCase predicted = with("gpt_2bw_of_four_two_predicted", small_gpt(), [](RunConfig& c) {
     c.pipeline_parallel = c.microbatches = c.shard_size = 2;
     c.data_parallel = 4;
     c.schedule = ScheduleKind::two_buffered;
   });
-  return all;
+  predicted.prediction = 1;
+  expect_the_same_training(predicted);
 }
-
-/// Of what a rank keeps, and when it steps.
-std::vector<ReplicaCase> memories() {
-  std::vector<ReplicaCase> all;
-  const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
-  add("llama_parts_offloaded", small_llama(), [](RunConfig& c) {
-    c.mlp_chunks = c.head_chunks = 3;
-    c.recompute = Recompute::full;
-    c.offload = c.offload_optimizer = true;
-  });
-  add("llama_overwritten_m2", small_llama(), [](RunConfig& c) {
-    c.overwrite_gradients = true;
-    c.microbatches = 2;
-  });
-  add("gemma_in_backward", small_gemma(), [](RunConfig& c) { c.step_in_backward = true; });
-  add("llama_in_backward_t2_context", small_llama(), [](RunConfig& c) {
-    c.step_in_backward = c.sequence_parallel = true;
-    c.tensor_parallel = c.context_parallel = 2;
-  });
-  add("gpt_2bw_predicted", small_gpt(), [](RunConfig& c) {
-    c.pipeline_parallel = c.microbatches = 2;
-    c.schedule = ScheduleKind::two_buffered;
-  });
-  all.back().prediction = 1;
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(Layouts, Sharded, ::testing::ValuesIn(layouts()),
-                         ::testing::PrintToStringParamName());
-INSTANTIATE_TEST_SUITE_P(Memories, Sharded, ::testing::ValuesIn(memories()),
-                         ::testing::PrintToStringParamName());
 
 /// On one rank, of a kind of memory: what there is between steps, and the most at any time.
 struct Bytes {
@@ -309,21 +236,18 @@ TEST(Shard, LoadedWeightsAreDivided) {
 TEST(Shard, WhatCannotBeIsRefusedByName) {
   RunConfig c = small_gpt();
   c.data_parallel = 4;
-  const auto refused = [&](const std::string& rule) {
-    EXPECT_THAT([&] { c.validate(); },
-                ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
-  };
   c.shard_size = 2;
-  refused("shard_size is 2, which needs shard=optimizer, gradients or weights");
+  testing::expect_refused(c, "shard_size is 2, which needs shard=optimizer, gradients or weights");
   c.shard = Shard::optimizer;
   c.validate();
   c.shard_size = 3;
-  refused("data-parallel size x context-parallel size (4) must be divisible by shard size (3)");
+  testing::expect_refused(
+      c, "data-parallel size x context-parallel size (4) must be divisible by shard size (3)");
   c.shard_size = 0;
   c.schedule = ScheduleKind::zero_bubble_h1;
   c.validate();
   c.shard = Shard::gradients;
-  refused("shard is gradients and the schedule is zb-h1");
+  testing::expect_refused(c, "shard is gradients and the schedule is zb-h1");
   c.data_parallel = 1;
   c.validate();
 }

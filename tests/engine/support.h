@@ -1,12 +1,16 @@
 #pragma once
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "engine/comm/local.h"
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
+#include "tests/support/message_of.h"
 
 namespace frugal::testing {
 using namespace engine;
@@ -85,6 +89,12 @@ inline std::string error_of(const std::function<void()>& run) {
     return e.what();
   }
   return "no error";
+}
+
+/// Expects validate() to refuse a run with a line that contains `rule`.
+inline void expect_refused(const RunConfig& config, std::string_view rule) {
+  const std::string said = kernels::message_of<kernels::InputError>([&] { config.validate(); });
+  EXPECT_NE(said.find(rule), std::string::npos) << said << "\nand not " << rule;
 }
 
 /// The groups of a rank that is alone in all.

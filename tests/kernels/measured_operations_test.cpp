@@ -7,6 +7,7 @@
 
 #include "kernels/support/error.h"
 #include "kernels/virtual/cost_model.h"
+#include "tests/support/message_of.h"
 #include "tests/support/source_dir.h"
 
 namespace frugal::kernels {
@@ -79,13 +80,8 @@ TEST(MeasuredOperations, AreReadAsTheyWereWritten) {
 }
 
 TEST(MeasuredOperations, WhatIsWrongIsRefusedInOneLine) {
-  const auto message = [](const nlohmann::json& forms) -> std::string {
-    try {
-      read(forms);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+  const auto message = [](const nlohmann::json& forms) {
+    return message_of<InputError>([&] { (void)read(forms); });
   };
   const auto points = [](nlohmann::json list) {
     return nlohmann::json{{"gelu f32", {{"points", std::move(list)}}}};
@@ -104,7 +100,7 @@ TEST(MeasuredOperations, WhatIsWrongIsRefusedInOneLine) {
                                 {"per_byte_of_c", 0}};
     return nlohmann::json{{"gemm f32", all}};
   };
-  EXPECT_EQ(message(prices(1)), "");
+  EXPECT_EQ(message(prices(1)), "nothing was thrown");
   EXPECT_THAT(message(prices(0)), HasSubstr("m.json: operations.forms.gemm f32.once is 0"));
   EXPECT_THAT(message(prices(-1)), HasSubstr("m.json: operations.forms.gemm f32.once is -1"));
 }

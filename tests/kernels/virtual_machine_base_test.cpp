@@ -9,6 +9,7 @@
 
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
+#include "tests/support/message_of.h"
 
 namespace frugal::kernels {
 namespace {
@@ -38,12 +39,7 @@ class MachineBase : public ::testing::Test {
     return {{"value", value}, {"unit", unit}, {"source", "a test"}};
   }
   std::string error(const std::string& file) {
-    try {
-      (void)find_machine(file);
-    } catch (const InputError& e) {
-      return e.what();
-    }
-    return "no InputError";
+    return message_of<InputError>([&] { (void)find_machine(file); });
   }
 
  private:

@@ -32,7 +32,6 @@ inline void overlap_sums(RunConfig& run, Shard shard) {
 
 inline const std::vector<Variant>& divisions() {
   static const std::vector<Variant> all = {
-      {"tensor", [](RunConfig& run) { run.tensor_parallel = 2; }},
       {"sequence",
        [](RunConfig& run) {
          run.tensor_parallel = 2;
@@ -40,32 +39,16 @@ inline const std::vector<Variant>& divisions() {
          run.recompute = Recompute::selective;
        }},
       {"ulysses", [](RunConfig& run) { share_sequences(run, ContextKind::ulysses); }},
-      {"ring", [](RunConfig& run) { share_sequences(run, ContextKind::ring); }},
-      {"zigzag", [](RunConfig& run) { share_sequences(run, ContextKind::zigzag); }},
       {"zigzag_of_two",
        [](RunConfig& run) {
          share_sequences(run, ContextKind::zigzag);
          run.context_parallel = 4;
          run.ulysses_size = 2;
        }},
-      {"data",
-       [](RunConfig& run) {
-         run.data_parallel = 2;
-         run.micro_batch = 1;
-       }},
       {"data_overlapped", [](RunConfig& run) { overlap_sums(run, Shard::none); }},
       {"optimizer_overlapped", [](RunConfig& run) { overlap_sums(run, Shard::optimizer); }},
-      {"gpipe", [](RunConfig& run) { choose_pipeline(run, ScheduleKind::gpipe); }},
-      {"flush",
-       [](RunConfig& run) { choose_pipeline(run, ScheduleKind::one_forward_one_backward); }},
       {"two_buffered", [](RunConfig& run) { choose_pipeline(run, ScheduleKind::two_buffered); }},
       {"zero_bubble", [](RunConfig& run) { choose_pipeline(run, ScheduleKind::zero_bubble_h1); }},
-      {"interleaved",
-       [](RunConfig& run) {
-         choose_pipeline(run, ScheduleKind::interleaved);
-         run.chunks = 2;
-         run.model.layers = 4;
-       }},
       {"interleaved_4",
        [](RunConfig& run) {
          choose_pipeline(run, ScheduleKind::interleaved);

@@ -93,10 +93,13 @@ void PrintTo(const Trained& trained, std::ostream* out) { *out << trained.name()
 
 std::vector<Trained> every_training() {
   std::vector<Trained> all;
+  constexpr OptimizerKind optimizers[] = {OptimizerKind::sgd, OptimizerKind::momentum,
+                                          OptimizerKind::adam, OptimizerKind::adamw};
+  for (const OptimizerKind optimizer : optimizers)
+    for (const char* schedule : {"1f1b", "2bw"}) all.push_back({schedule, optimizer});
   for (const std::string& schedule : ScheduleKind::names())
-    for (const OptimizerKind optimizer :
-         {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam, OptimizerKind::adamw})
-      all.push_back({schedule, optimizer});
+    if (schedule != "1f1b" && schedule != "2bw")
+      all.push_back({schedule, optimizers[all.size() % 4]});
   return all;
 }
 
@@ -176,6 +179,7 @@ TEST(TrainingStates, AreReadByRanksOfAnotherLayout) {
   others[4].chunks = 2;
   for (const RunConfig& from : {c, others[4]})
     for (size_t i = 0; i < others.size(); ++i) {
+      if (from.pipeline_parallel > 1 && i != 1) continue;  // one that divides nothing alike
       const Two losses = losses_of(from, others[i], training, "layout");
       for (size_t step = 0; step < losses.with.size(); ++step)
         EXPECT_NEAR(losses.with[step] / losses.without[step], 1, 1e-11) << i << ", " << step;

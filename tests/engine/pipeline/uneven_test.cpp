@@ -52,15 +52,13 @@ TEST(UnevenStages, EqualTheSerialRun) {
 }
 
 TEST(UnevenStages, NumbersThatAreNotTheModelsAreRefused) {
-  const auto refused = [](const RunConfig& c, const std::string& rule) {
-    EXPECT_THAT([&] { c.validate(); },
-                ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
-  };
-  refused(of_nine({4, 5}, 3, 1),
-          "stage_layers has 2 numbers for 3 stages x chunks of the pipeline");
-  refused(of_nine({4, 4}, 2, 1), "stage_layers add up to 8 and the model has 9");
-  refused(of_nine({10, -1}, 2, 1), "stage_layers has -1 layers for a stage; it must be from 0");
-  refused(of_nine({}, 2, 1), "layers (9) must be divisible by stages x chunks of the pipeline (2)");
+  testing::expect_refused(of_nine({4, 5}, 3, 1),
+                          "stage_layers has 2 numbers for 3 stages x chunks of the pipeline");
+  testing::expect_refused(of_nine({4, 4}, 2, 1), "stage_layers add up to 8 and the model has 9");
+  testing::expect_refused(of_nine({10, -1}, 2, 1),
+                          "stage_layers has -1 layers for a stage; it must be from 0");
+  testing::expect_refused(of_nine({}, 2, 1),
+                          "layers (9) must be divisible by stages x chunks of the pipeline (2)");
 }
 
 }  // namespace
