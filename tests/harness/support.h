@@ -1,6 +1,5 @@
 #pragma once
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,23 +10,10 @@
 #include "harness/place/environment.h"
 #include "harness/record/record.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/folder.h"
 
 namespace frugal::testing {
 using namespace harness;
-
-/// A folder that is gone with the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "frugal-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 inline std::string read(const std::string& path) {
   std::ifstream in(path);

@@ -1,7 +1,6 @@
 #include "kernels/cpu/memory_budget.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -10,6 +9,7 @@
 
 #include "kernels/cpu/memory.h"
 #include "kernels/support/error.h"
+#include "tests/support/folder.h"
 
 namespace frugal::kernels {
 namespace {
@@ -20,16 +20,14 @@ constexpr int64_t kib = 1024;
 class AvailableMemory : public ::testing::Test {
  protected:
   AvailableMemory() {
-    std::string name = (std::filesystem::temp_directory_path() / "frugal-XXXXXX").string();
-    root_ = mkdtemp(name.data());
     write("/proc/meminfo", "MemTotal: 999999 kB\nMemAvailable:  800000 kB\nBuffers: 1 kB\n");
   }
-  ~AvailableMemory() override { std::filesystem::remove_all(root_); }
   void write(const std::string& path, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text;
   }
-  std::string root_;
+  const testing::Folder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(AvailableMemory, IsTheKernelsEstimateWhereNothingLimitsIt) {

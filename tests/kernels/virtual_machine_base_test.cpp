@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
+#include "tests/support/folder.h"
 #include "tests/support/message_of.h"
 
 namespace frugal::kernels {
@@ -19,12 +19,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// Files of a folder that is removed behind the test.
+/// Machines in files of a folder.
 class MachineBase : public ::testing::Test {
  protected:
-  MachineBase() { std::filesystem::create_directories(folder_); }
-  ~MachineBase() override { std::filesystem::remove_all(folder_); }
-
   std::string path(const std::string& name) const { return folder_ / name; }
   /// A machine of this name with this base, and with what else is given.
   std::string file(const std::string& name, const std::string& base, json with = json::object()) {
@@ -43,8 +40,7 @@ class MachineBase : public ::testing::Test {
   }
 
  private:
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("frugal_base_" + std::to_string(::getpid()));
+  const testing::Folder folder_;
 };
 
 std::string source_of(const Machine& machine, const std::string& key) {

@@ -2,13 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "kernels/support/error.h"
+#include "tests/support/folder.h"
 #include "tests/support/message_of.h"
 
 namespace frugal::engine {
@@ -19,13 +19,7 @@ using ::testing::HasSubstr;
 
 class Safetensors : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("frugal-safetensors-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const char* name) const { return (folder_ / name).string(); }
+  std::string path(const char* name) const { return folder_ / name; }
 
   /// A file with this header and `bytes` bytes of data.
   std::string file_with(const std::string& header, size_t bytes) const {
@@ -43,7 +37,7 @@ class Safetensors : public ::testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  testing::Folder folder_;
 };
 
 TEST_F(Safetensors, WhatIsWrittenIsRead) {

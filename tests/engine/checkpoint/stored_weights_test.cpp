@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include "engine/checkpoint/safetensors.h"
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
+#include "tests/support/folder.h"
 #include "tests/support/message_of.h"
 
 namespace frugal::engine {
@@ -45,13 +45,7 @@ ModelConfig odd_gemma() {
 
 class Stored : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        std::filesystem::temp_directory_path() / ("frugal-stored-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_ / name; }
 
   HostTensor random(std::vector<int64_t> shape) {
     HostTensor tensor{std::move(shape), {}, DType::f32};
@@ -101,7 +95,7 @@ class Stored : public ::testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  testing::Folder folder_;
   std::mt19937 generator_{5};  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same in every run
 };
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +9,7 @@
 
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
+#include "tests/support/folder.h"
 #include "tests/support/message_of.h"
 
 namespace frugal::engine {
@@ -20,27 +20,12 @@ using ::testing::HasSubstr;
 using testing::small_gpt;
 using testing::small_llama;
 
-/// A folder that is gone with the test.
-class Folder {
- public:
-  explicit Folder(const std::string& name)
-      : path_(std::filesystem::path(::testing::TempDir()) /
-              fmt::format("frugal-state-{}-{}", name, ::getpid())) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string path() const { return path_.string(); }
-  std::vector<std::string> files() const {
-    std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator(path_))
-      all.push_back(entry.path().string());
-    return all;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+std::vector<std::string> files_of(const testing::Folder& folder) {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    all.push_back(entry.path().string());
+  return all;
+}
 
 constexpr int before = 3, after = 3;
 
@@ -59,9 +44,8 @@ struct Two {
 
 /// The losses of `after` steps, without an interruption and behind one, after which another trainer
 /// of the configuration `then` goes on.
-Two losses_of(const RunConfig& config, const RunConfig& then, const TrainConfig& training,
-              const std::string& name) {
-  const Folder folder(name);
+Two losses_of(const RunConfig& config, const RunConfig& then, const TrainConfig& training) {
+  const testing::Folder folder;
   Two losses;
   const auto cluster = make_cpu_cluster(config, 1);
   Trainer trainer(*cluster, config, training);
@@ -70,7 +54,7 @@ Two losses_of(const RunConfig& config, const RunConfig& then, const TrainConfig&
   losses.without = train(trainer, before, after);
   const auto other = make_cpu_cluster(then, 1);
   Trainer second(*other, then, training);
-  second.load_state(StoredState(folder.files()), before);
+  second.load_state(StoredState(files_of(folder)), before);
   losses.with = train(second, before, after);
   return losses;
 }
@@ -123,7 +107,7 @@ TEST_P(TrainingState, GoesOnAsIfNothingHadHappened) {
       training.steps = before + after;
       if (prediction && (c.schedule.delay == 0 || optimizer == OptimizerKind::sgd)) continue;
       training.optimizer.prediction = prediction ? 1 : 0;
-      const Two losses = losses_of(c, c, training, schedule);
+      const Two losses = losses_of(c, c, training);
       EXPECT_TRUE(same_losses(losses.without, losses.with))
           << name_of(type) << (prediction ? ", predicted" : "") << ": " << losses.without.front()
           << ", " << losses.with.front() << "; " << losses.without.back() << ", "
@@ -151,7 +135,7 @@ TEST(TrainingStates, OfEveryKindOfMemory) {
     }
     if (variant == 4) c.type = DType::f64;
     c.tensor_parallel = 2;
-    const Two losses = losses_of(c, c, training, "memory");
+    const Two losses = losses_of(c, c, training);
     EXPECT_TRUE(same_losses(losses.without, losses.with)) << variant;
   }
 }
@@ -180,7 +164,7 @@ TEST(TrainingStates, AreReadByRanksOfAnotherLayout) {
   for (const RunConfig& from : {c, others[4]})
     for (size_t i = 0; i < others.size(); ++i) {
       if (from.pipeline_parallel > 1 && i != 1) continue;  // one that divides nothing alike
-      const Two losses = losses_of(from, others[i], training, "layout");
+      const Two losses = losses_of(from, others[i], training);
       for (size_t step = 0; step < losses.with.size(); ++step)
         EXPECT_NEAR(losses.with[step] / losses.without[step], 1, 1e-11) << i << ", " << step;
     }
@@ -188,13 +172,13 @@ TEST(TrainingStates, AreReadByRanksOfAnotherLayout) {
 
 TEST(TrainingStates, OfAnotherModelOrOptimizerAreRefused) {
   const RunConfig c = small_gpt();
-  const Folder folder("refused");
+  const testing::Folder folder;
   TrainConfig training;
   training.optimizer.kind = OptimizerKind::momentum;
   const auto cluster = make_cpu_cluster(c, 1);
   EXPECT_EQ(Trainer(*cluster, c, training).save_state(folder.path()),
             std::vector<std::string>{"rank-0000.safetensors"});
-  const StoredState state(folder.files());
+  const StoredState state(files_of(folder));
   const auto error = [&](const RunConfig& config, const TrainConfig& with) {
     const auto other = make_cpu_cluster(config, 1);
     return message_of<InputError>([&] { Trainer(*other, config, with).load_state(state, 1); });
@@ -213,7 +197,7 @@ TEST(TrainingStates, OfAnotherModelOrOptimizerAreRefused) {
 TEST(TrainingStates, ThatAreNotWholeAreRefused) {
   RunConfig c = small_gpt();
   c.tensor_parallel = 2;
-  const Folder folder("whole");
+  const testing::Folder folder;
   const auto cluster = make_cpu_cluster(c, 1);
   Trainer trainer(*cluster, c, {});
   ASSERT_EQ(trainer.save_state(folder.path()).size(), 2U);
@@ -223,7 +207,7 @@ TEST(TrainingStates, ThatAreNotWholeAreRefused) {
 }
 
 TEST(TrainingStates, WhosePlacesMeanNothingAreRefused) {
-  const Folder folder("places");
+  const testing::Folder folder;
   const auto error = [&](const std::string& place) {
     const std::string path = folder.path() + "/rank-0000.safetensors";
     std::filesystem::remove(path);
@@ -241,7 +225,7 @@ TEST(TrainingStates, WhosePlacesMeanNothingAreRefused) {
 }
 
 TEST(TrainingStates, ThatAreNotFiniteAreNotWritten) {
-  const Folder folder("finite");
+  const testing::Folder folder;
   const RunConfig c = small_gpt();
   const auto cluster = make_cpu_cluster(c, 1);
   TrainConfig training;
