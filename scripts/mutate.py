@@ -5,9 +5,9 @@
     scripts/mutate.py --all FILE...   every line of some files
     scripts/mutate.py BASE --list     which mistakes it would make; builds nothing
 
-Operators of scripts/mutations.py make the mistakes, all in one copy of the sources, build/faults, as scripts/faults.py
-does. What does not compile is left out. Tests in the folder of tests/ that mirrors a file's run first; what they do not
-find is given to the whole program of the file's layer. What survives needs a test, or is no mistake.
+Operators of scripts/mutations.py make the mistakes, all in one copy of the sources, build/faults. Mutants that do not
+compile are left out. Tests of the folder that mirrors the file's run first, then the whole test program of its layer. A
+mutant that survives needs a test, or is no mistake.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Small mistakes in functions: finds a function by its name, and makes a mistake there by an operator.
 
-`functions(sources)` finds definitions in C++, CUDA and Python by tokens alone. `sites(function, operator)` is every place
-where an operator applies, `plant(text, mutants)` a source with all mutants in it: each function that has any is there once
-more for each, and the environment variable FRUGAL_FAULT, a number, chooses among them.
+`find(name, sources)` returns definitions in C++, CUDA and Python, by tokens alone. `sites(function, operator)` returns
+every place where an operator applies. `plant(text, mutants)` returns a source with all mutants: a body stands once more for
+each of them, and the environment variable FRUGAL_FAULT, a number, chooses among them.
 """
 
 import ast
@@ -382,8 +382,8 @@ OPERATORS = {
     "negate-condition": negate_condition, "never": never, "drop-statement": drop_statement, "drop-call": drop_call,
     "swap-arguments": swap_arguments, "replace": replace, "replace-constant": replace_constant,
 }
-# Those that need no name, for a mutator. What is dropped as a call is dropped as a statement.
-ALONE = sorted(set(OPERATORS) - {"replace", "drop-call", "never"})
+# Operators that need no name, for a mutator. Calls are dropped as statements; two arguments rarely have one type.
+ALONE = sorted(set(OPERATORS) - {"replace", "drop-call", "never", "swap-arguments"})
 
 
 def sites(function, operator):
