@@ -22,12 +22,13 @@ std::string why_no_attention(const RunConfig& config) {
                                  .window = config.model.window != 0});
 }
 
-/// Other ranks that one exchanges messages with in a group of this size: all where they divide
-/// heads, its neighbours in a ring.
-int exchanging(const Layout& layout, GroupUse use, int size) {
-  const bool heads = use == GroupUse::heads || (use == GroupUse::context && layout.heads == size);
-  const bool ring = use == GroupUse::ring || (use == GroupUse::context && layout.heads == 1);
-  return heads ? size - 1 : ring ? std::min(2, size - 1) : 0;
+/// Other ranks with which a member exchanges messages: all where the group divides heads, its
+/// neighbours in a ring.
+int exchanging(const Topology& topology, const GroupSpec& group) {
+  const std::vector<Topology::Axis> axes = topology.axes(group);
+  if (axes.size() != 1) return 0;
+  const auto& [name, size, stride] = axes.front();
+  return name == "heads" ? size - 1 : name == "ring" ? std::min(2, size - 1) : 0;
 }
 
 /// Launches that the ranks of one process may be ahead of their GPUs, together. A process has a
@@ -62,22 +63,22 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
 }
 
 int64_t memory_of_communicators(const RunConfig& config) {
-  const Layout layout = layout_of(config);
+  const Topology topology = topology_of(config);
   int64_t most = 0;
-  for (int rank = 0; rank < layout.ranks(); ++rank) {
+  for (int rank = 0; rank < topology.ranks(); ++rank) {
     int64_t bytes = 0;
-    const auto counted = [&](GroupUse use, const std::vector<int>& ranks,
+    const auto counted = [&](const GroupSpec& group, const std::vector<int>& ranks,
                              const std::vector<Stream>& /*streams*/, MessagesTo messages) {
       const auto size = static_cast<int>(ranks.size());
       const bool member = std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
       if (member && size > 1)
-        bytes += nccl_memory(messages, blocks_here(messages), exchanging(layout, use, size));
+        bytes += nccl_memory(messages, blocks_here(messages), exchanging(topology, group));
       return std::make_unique<LocalGroup>(size);
     };
-    const auto meeting = [&](GroupUse use, const std::vector<int>& ranks) {
-      return counted(use, ranks, {}, MessagesTo::nobody);  // of processes
+    const auto meeting = [&](const GroupSpec& group, const std::vector<int>& ranks) {
+      return counted(group, ranks, {}, MessagesTo::nobody);  // of processes
     };
-    const RankGrid grid(layout, {rank}, nccl_groups(counted, meeting, config.part_layout()));
+    const RankGrid grid(topology, {rank}, nccl_groups(counted, meeting, config.part_layout()));
     most = std::max(most, bytes);
   }
   return most;
@@ -86,17 +87,17 @@ int64_t memory_of_communicators(const RunConfig& config) {
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline, int first,
                                            std::vector<Processors> processors) {
   config.validate();
-  const Layout layout = layout_of(config);
+  const Topology topology = topology_of(config);
   const int there = static_cast<int>(gpus().size()) - first;
-  const std::string why_not = why_not_on_gpus(config, layout.ranks(), there);
+  const std::string why_not = why_not_on_gpus(config, topology.ranks(), there);
   if (!why_not.empty()) throw InputError(why_not);
   std::vector<std::unique_ptr<Device>> devices;
-  const int ahead = layout.ranks() > 1 ? most_launches_ahead / layout.ranks() : 0;
-  for (int r = 0; r < layout.ranks(); ++r)
+  const int ahead = topology.ranks() > 1 ? most_launches_ahead / topology.ranks() : 0;
+  for (int r = 0; r < topology.ranks(); ++r)
     devices.push_back(make_cuda_device(gpu_of_rank(r, first, there), ahead));
   const std::vector<Device*> members = pointers(devices);
   auto cluster = std::make_unique<ThreadedCluster>(
-      config, layout, std::move(devices),
+      config, topology, std::move(devices),
       nccl_groups_of_threads(members, config.part_layout(), deadline));
   cluster->pin(std::move(processors));
   return cluster;
@@ -106,18 +107,18 @@ std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config, doubl
                                                   int gpu) {
   config.validate();
   if (const std::string why = why_no_attention(config); !why.empty()) throw InputError(why);
-  const Layout layout = layout_of(config);
+  const Topology topology = topology_of(config);
   std::vector<std::unique_ptr<Device>> devices;
-  for (int r = 0; r < layout.ranks(); ++r) devices.push_back(make_cuda_device(gpu));
-  const auto through_host = [deadline, all = pointers(devices)](GroupUse use,
+  for (int r = 0; r < topology.ranks(); ++r) devices.push_back(make_cuda_device(gpu));
+  const auto through_host = [deadline, all = pointers(devices)](const GroupSpec& group,
                                                                 const std::vector<int>& ranks) {
     std::vector<Device*> members;
     for (const int rank : ranks) members.push_back(all.at(static_cast<size_t>(rank)));
     if (members.size() == 1) return alone_on(*members.front());
     return std::unique_ptr<Group>(
-        std::make_unique<ThroughHostGroup>(group_of_threads(use, ranks, deadline), members));
+        std::make_unique<ThroughHostGroup>(group_of_threads(group, ranks, deadline), members));
   };
-  return std::make_unique<ThreadedCluster>(config, layout, std::move(devices), through_host);
+  return std::make_unique<ThreadedCluster>(config, topology, std::move(devices), through_host);
 }
 
 std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,
@@ -130,12 +131,12 @@ std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, Worl
         config, world, std::move(own),
         nccl_groups_of_processes(world, device, config.part_layout()),
         ProcessCluster::Groups::of_the_device);
-  const auto through_host = [&](GroupUse use, const std::vector<int>& ranks) {
+  const auto through_host = [&](const GroupSpec& group, const std::vector<int>& ranks) {
     std::unique_ptr<Group> on_host = groups(ranks);  // by all, also those that are alone
     if (ranks.size() == 1) return alone_on(device);
     std::vector<Device*> members;
     for (const int rank : ranks) members.push_back(rank == world.rank() ? &device : nullptr);
-    on_host = observed_by(world, std::move(on_host), use, ranks);
+    on_host = observed_by(world, std::move(on_host), group, ranks);
     return std::unique_ptr<Group>(std::make_unique<ThroughHostGroup>(std::move(on_host), members));
   };
   return std::make_unique<ProcessCluster>(config, world, std::move(own), through_host,

@@ -14,34 +14,38 @@
 namespace frugal::engine {
 namespace {
 
-/// Which member of its group is the rank that stands for all. Of a causal ring the last one
-/// computes most, and the others wait for it; where all compute as much, it has most queries at a
-/// time, and so holds most.
-int place_in(GroupUse use, const RunConfig& config) {
-  if (use == GroupUse::ring) return config.ring_ranks() - 1;
-  return use == GroupUse::context ? config.context_parallel - config.head_ranks() : 0;
+/// Position in its group of the rank that stands for all. Of a causal ring the last one computes
+/// most, and the others wait for it; where all compute as much, it has most queries at a time, and
+/// so holds most.
+int place_in(const Topology& all, const GroupSpec& group) {
+  int place = 0, inner = 1;
+  for (const Topology::Axis& axis : all.axes(group)) {
+    if (axis.name == "ring") place += (axis.size - 1) * inner;
+    inner *= axis.size;
+  }
+  return place;
 }
 
 /// The ranks of a group that one of them stands for; it is alone where other stages are in it.
-CostModel::Group members_of(const Machine& machine, const Layout& all, GroupUse use, int stage) {
-  if (!within_a_stage(axis_of(use))) return {};
-  const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
-  return all.group(axis_of(use), stage, static_cast<int>(nodes));
+CostModel::Group members_of(const Machine& machine, const Topology& all, const GroupSpec& group,
+                            int stage) {
+  if (!within_a_stage(group)) return {};
+  const auto devices = std::max<int64_t>(machine.devices_per_node, 1);
+  return all.on_nodes(group, stage, static_cast<int>(devices));
 }
 
 /// Tells a device whose collectives leave their node.
-void note_crossing(VirtualDevice& device, const Machine& machine, const Layout& all, GroupUse use,
-                   int stage) {
-  const CostModel::Group group = members_of(machine, all, use, stage);
-  if (group.size > group.per_node) device.cross_nodes(stream_of(use));
+void note_crossing(VirtualDevice& device, const Topology& all, const GroupSpec& group, int stage) {
+  const CostModel::Group members = members_of(device.machine(), all, group, stage);
+  if (members.size > members.per_node) device.cross_nodes(group.stream);
 }
 
 /// The group of a rank that stands for all members, or is alone.
-std::unique_ptr<Group> represented(Device& device, const Machine& machine, const Layout& all,
-                                   GroupUse use, int stage, const RunConfig& config) {
+std::unique_ptr<Group> represented(Device& device, const Machine& machine, const Topology& all,
+                                   const GroupSpec& group, int stage) {
   return std::make_unique<ModelledGroup>(device, CostModel(machine),
-                                         members_of(machine, all, use, stage),
-                                         place_in(use, config), stream_of(use));
+                                         members_of(machine, all, group, stage),
+                                         place_in(all, group), group.stream);
 }
 
 /// The machine as if whatever goes over its links were there at once.
@@ -53,15 +57,14 @@ Machine without_distance(Machine machine) {
 
 /// A group of which one stage is here. Messages and sums between stages are the schedule's, whose
 /// time is not this rank's own.
-std::unique_ptr<Group> of_stages(Device& device, const Machine& machine, GroupUse use, int stage,
-                                 int stages) {
-  const bool of_ends = use == GroupUse::ends;
+std::unique_ptr<Group> of_stages(Device& device, const Machine& machine, const GroupSpec& group,
+                                 int stage, int stages) {
   const bool is_end = stage == 0 || stage + 1 == stages;
-  if (of_ends && !is_end) return alone_on(device);  // a stage between the ends is its own end
-  const int size = of_ends ? 2 : stages;
-  const int place = of_ends && stage > 0 ? 1 : stage;
+  if (group.ends && !is_end) return alone_on(device);  // a stage between the ends is its own end
+  const int size = group.ends ? 2 : stages;
+  const int place = group.ends && stage > 0 ? 1 : stage;
   return std::make_unique<ModelledGroup>(device, CostModel(without_distance(machine)),
-                                         CostModel::Group{size, size}, place, stream_of(use));
+                                         CostModel::Group{size, size}, place, group.stream);
 }
 
 /// Upper bound of NCCL's kernels: as many blocks as a communicator has here (docs/cuda.md), and
@@ -89,16 +92,17 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
   config.validate();
   require_able(machine, config.ranks(), config.type);
   check_stage(config, stage);
-  const Layout all = layout_of(config);
+  const Topology all = topology_of(config);
   const int own = stage.value_or(0);
   Device& alone = *device;
   std::vector<std::unique_ptr<Device>> devices;
   devices.push_back(std::move(device));
   return std::make_unique<ThreadedCluster>(
-      config, Layout{}, std::move(devices), [&](GroupUse use, const std::vector<int>& /*ranks*/) {
-        return within_a_stage(axis_of(use)) || all.stages == 1
-                   ? represented(alone, machine, all, use, own, config)
-                   : of_stages(alone, machine, use, own, all.stages);
+      config, Topology(ParallelSizes{}), std::move(devices),
+      [&](const GroupSpec& group, const std::vector<int>& /*ranks*/) {
+        return within_a_stage(group) || all.stages() == 1
+                   ? represented(alone, machine, all, group, own)
+                   : of_stages(alone, machine, group, own, all.stages());
       });
 }
 
@@ -108,28 +112,27 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
                                               double deadline) {
   config.validate();
   require_able(machine, config.ranks(), config.type);
-  const Layout all = layout_of(config);
+  const Topology all = topology_of(config);
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<VirtualDevice*> stages;
   const auto on_node =
       static_cast<int>(std::min<int64_t>(machine.devices_per_node, config.ranks()));
-  for (int stage = 0; stage < all.stages; ++stage) {
+  for (int stage = 0; stage < all.stages(); ++stage) {
     auto device = std::make_unique<VirtualDevice>(machine, config.program.software, on_node);
     stages.push_back(device.get());
     devices.push_back(std::move(device));
   }
   const std::shared_ptr<Exchanges> exchanges = exchanges_of(stages);
   auto cluster = std::make_unique<ThreadedCluster>(
-      config, Layout{.stages = all.stages}, std::move(devices),
-      [&](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
+      config, Topology(ParallelSizes{.stages = all.stages()}), std::move(devices),
+      [&](const GroupSpec& group, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
         const auto stage = static_cast<size_t>(ranks.front());
         if (ranks.size() == 1) {
-          note_crossing(*stages[stage], machine, all, use, ranks.front());
-          return represented(*stages[stage], machine, all, use, ranks.front(), config);
+          note_crossing(*stages[stage], all, group, ranks.front());
+          return represented(*stages[stage], machine, all, group, ranks.front());
         }
-        const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
         const bool same = config.tensor_parallel > 1 && !config.sequence_parallel;
-        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use), exchanges,
+        return std::make_unique<StagedGroup>(stages, all, group, exchanges,
                                              same ? Replicated::over_tensor_group : Replicated::no,
                                              deadline);
       });
@@ -155,9 +158,8 @@ std::unique_ptr<Cluster> make_lone_virtual_cluster(const RunConfig& config, cons
   const auto on_node =
       static_cast<int>(std::min<int64_t>(machine.devices_per_node, config.ranks()));
   auto device = std::make_unique<VirtualDevice>(machine, config.program.software, on_node);
-  for (int use = 0; use < group_uses; ++use)
-    note_crossing(*device, machine, layout_of(config), static_cast<GroupUse>(use),
-                  stage.value_or(0));
+  const Topology all = topology_of(config);
+  for (const GroupSpec& group : all_groups) note_crossing(*device, all, group, stage.value_or(0));
   return make_lone_cluster(config, std::move(device), machine, stage);
 }
 

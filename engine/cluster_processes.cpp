@@ -35,8 +35,8 @@ ProcessCluster::ProcessCluster(const RunConfig& config, World& world,
     : world_(ready(world, config)),
       groups_(groups),
       device_(std::move(device)),
-      grid_(layout_of(config), {world.rank()}, make),
-      rank_(0, *device_, grid_.groups(world.rank()), config, world.activity()) {
+      grid_(topology_of(config), {world.rank()}, make),
+      rank_(0, *device_, grid_.communicators(world.rank()), config, world.activity()) {
   device_->before_operations([&world] { world.go_on(); });
 }
 
@@ -64,12 +64,12 @@ void ProcessCluster::run(const std::function<void(Rank&)>& body) {
   }
 }
 
-std::unique_ptr<Group> observed_by(World& world, std::unique_ptr<Group> group, GroupUse use,
-                                   const std::vector<int>& ranks) {
+std::unique_ptr<Group> observed_by(World& world, std::unique_ptr<Group> group,
+                                   const GroupSpec& spec, const std::vector<int>& ranks) {
   std::vector<Activity*> members;
   for (const int rank : ranks)
     members.push_back(rank == world.rank() ? &world.activity() : nullptr);
-  return std::make_unique<ObservedGroup>(std::move(group), members, name_of(use));
+  return std::make_unique<ObservedGroup>(std::move(group), members, spec.name);
 }
 
 std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World& world,
@@ -77,8 +77,8 @@ std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World
                                                   int64_t memory) {
   return std::make_unique<ProcessCluster>(
       config, world, std::make_unique<CpuDevice>(threads, memory),
-      [&](GroupUse use, const std::vector<int>& ranks) {
-        return observed_by(world, groups(ranks), use, ranks);
+      [&](const GroupSpec& group, const std::vector<int>& ranks) {
+        return observed_by(world, groups(ranks), group, ranks);
       },
       ProcessCluster::Groups::of_the_host);
 }

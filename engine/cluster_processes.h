@@ -42,7 +42,7 @@ class ProcessCluster final : public Cluster {
 };
 
 /// A group that notes what this process's rank does. What it communicates is the host's memory.
-std::unique_ptr<Group> observed_by(World& world, std::unique_ptr<Group> group, GroupUse use,
-                                   const std::vector<int>& ranks);
+std::unique_ptr<Group> observed_by(World& world, std::unique_ptr<Group> group,
+                                   const GroupSpec& spec, const std::vector<int>& ranks);
 
 }  // namespace frugal::engine

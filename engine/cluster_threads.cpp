@@ -46,10 +46,10 @@ RankOutcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)
 
 /// Groups of `make` whose members note what they do.
 RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make, std::vector<Activity>& activities) {
-  return [make, &activities](GroupUse use, const std::vector<int>& ranks) {
+  return [make, &activities](const GroupSpec& group, const std::vector<int>& ranks) {
     std::vector<Activity*> members;
     for (const int rank : ranks) members.push_back(&activities.at(static_cast<size_t>(rank)));
-    return std::make_unique<ObservedGroup>(make(use, ranks), members, name_of(use));
+    return std::make_unique<ObservedGroup>(make(group, ranks), members, group.name);
   };
 }
 
@@ -99,16 +99,16 @@ struct ThreadedCluster::Ended {
 
 ThreadedCluster::~ThreadedCluster() = default;
 
-ThreadedCluster::ThreadedCluster(const RunConfig& config, const Layout& layout,
+ThreadedCluster::ThreadedCluster(const RunConfig& config, const Topology& topology,
                                  std::vector<std::unique_ptr<Device>> devices,
                                  const RankGrid::MakeGroup& make, bool observed)
     : devices_(std::move(devices)),
-      activities_(static_cast<size_t>(layout.ranks())),
-      observed_(observed && layout.ranks() > 1),
-      grid_(layout, observed_ ? observing(make, activities_) : make) {
-  for (int r = 0; r < layout.ranks(); ++r)
+      activities_(static_cast<size_t>(topology.ranks())),
+      observed_(observed && topology.ranks() > 1),
+      grid_(topology, observed_ ? observing(make, activities_) : make) {
+  for (int r = 0; r < topology.ranks(); ++r)
     ranks_.push_back(std::make_unique<Rank>(r, *devices_.at(static_cast<size_t>(r)),
-                                            grid_.groups(r), config,
+                                            grid_.communicators(r), config,
                                             activities_[static_cast<size_t>(r)]));
 }
 

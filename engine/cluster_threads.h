@@ -13,10 +13,10 @@ namespace frugal::engine {
 /// Ranks as threads of this process, or tasks of one, each with a device of its own.
 class ThreadedCluster final : public Cluster {
  public:
-  /// Device r is rank r's of the layout; the groups may use the devices, and go before them. Where
-  /// they are observed, ranks note what they do (Rank::activity), and errors say whose they are;
-  /// their memory is the host's.
-  ThreadedCluster(const RunConfig& config, const Layout& layout,
+  /// Device r is rank r's of the topology; the groups may use the devices, and go before them.
+  /// Where they are observed, ranks note what they do (Rank::activity), and errors say whose they
+  /// are; their memory is the host's.
+  ThreadedCluster(const RunConfig& config, const Topology& topology,
                   std::vector<std::unique_ptr<Device>> devices, const RankGrid::MakeGroup& make,
                   bool observed = false);
 
@@ -57,7 +57,7 @@ class ThreadedCluster final : public Cluster {
 
 /// A group of these ranks, which read each other's memory; none waits longer than `deadline`
 /// seconds.
-std::unique_ptr<Group> group_of_threads(GroupUse use, const std::vector<int>& ranks,
+std::unique_ptr<Group> group_of_threads(const GroupSpec& group, const std::vector<int>& ranks,
                                         double deadline);
 
 }  // namespace frugal::engine

@@ -9,7 +9,7 @@ namespace frugal::engine {
 
 /// Makes a group of these ranks, each with a stream of its own.
 using MakeNcclGroup =
-    std::function<std::unique_ptr<Group>(GroupUse use, const std::vector<int>& ranks,
+    std::function<std::unique_ptr<Group>(const GroupSpec& group, const std::vector<int>& ranks,
                                          const std::vector<Stream>& streams, MessagesTo messages)>;
 
 /// The groups of ranks on GPUs. With several chunks a stage sends in a ring, or both ways: then
@@ -18,13 +18,10 @@ using MakeNcclGroup =
 inline RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make,
                                        const RankGrid::MakeGroup& meeting,
                                        const PartLayout& layout) {
-  return [=](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
-    const bool forward = use == GroupUse::activations;
-    const MessagesTo messages = forward                      ? MessagesTo::next
-                                : use == GroupUse::gradients ? MessagesTo::previous
-                                                             : MessagesTo::nobody;
-    if (layout.chunks == 1 || messages == MessagesTo::nobody)
-      return make(use, ranks, std::vector(ranks.size(), stream_of(use)), messages);
+  return [=](const GroupSpec& group, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
+    if (layout.chunks == 1 || group.messages == MessagesTo::nobody)
+      return make(group, ranks, std::vector(ranks.size(), group.stream), group.messages);
+    const bool forward = group.messages == MessagesTo::next;
     const Stream arriving = forward ? Stream::arriving_activations : Stream::arriving_gradients;
     const Stream returning = forward ? Stream::returning_activations : Stream::returning_gradients;
     // The way of the first chunk's is that of the ring, too.
@@ -33,9 +30,9 @@ inline RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make,
     };
     const auto member = [&](int place) { return ranks.at(static_cast<size_t>(place)); };
     return std::make_unique<MessageEdges>(
-        meeting(use, ranks), layout.ways(forward), [&](const MessageEdges::Edge& edge) {
-          return make(use, {member(edge.first), member(edge.second)},
-                      {goes_back(edge) ? returning : stream_of(use), arriving}, MessagesTo::next);
+        meeting(group, ranks), layout.ways(forward), [&](const MessageEdges::Edge& edge) {
+          return make(group, {member(edge.first), member(edge.second)},
+                      {goes_back(edge) ? returning : group.stream, arriving}, MessagesTo::next);
         });
   };
 }
@@ -43,14 +40,14 @@ inline RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make,
 /// Groups of ranks that are threads: device r is rank r's.
 inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& devices,
                                                   const PartLayout& layout, double deadline) {
-  const auto make = [=](GroupUse /*use*/, const std::vector<int>& ranks,
+  const auto make = [=](const GroupSpec& /*group*/, const std::vector<int>& ranks,
                         const std::vector<Stream>& streams, MessagesTo messages) {
     std::vector<Device*> members;
     for (const int rank : ranks) members.push_back(devices.at(static_cast<size_t>(rank)));
     if (members.size() == 1) return alone_on(*members.front());
     return make_nccl_group(members, deadline, streams, messages);
   };
-  const auto meeting = [=](GroupUse /*use*/, const std::vector<int>& ranks) {
+  const auto meeting = [=](const GroupSpec& /*group*/, const std::vector<int>& ranks) {
     return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline);
   };
   return nccl_groups(make, meeting, layout);
@@ -59,14 +56,14 @@ inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& de
 /// Groups of ranks that are processes: the device is this one's.
 inline RankGrid::MakeGroup nccl_groups_of_processes(World& world, Device& device,
                                                     const PartLayout& layout) {
-  const auto make = [&](GroupUse use, const std::vector<int>& ranks,
+  const auto make = [&](const GroupSpec& group, const std::vector<int>& ranks,
                         const std::vector<Stream>& streams, MessagesTo messages) {
     const auto own = std::find(ranks.begin(), ranks.end(), world.rank()) - ranks.begin();
     const Stream stream = streams[static_cast<size_t>(own) % streams.size()];  // any, if in none
-    return make_nccl_process_group(world, ranks, device, {name_of(use), stream, messages});
+    return make_nccl_process_group(world, ranks, device, {group.name, stream, messages});
   };
-  const auto meeting = [=](GroupUse use, const std::vector<int>& ranks) {
-    return make(use, ranks, std::vector(ranks.size(), stream_of(use)), MessagesTo::nobody);
+  const auto meeting = [=](const GroupSpec& group, const std::vector<int>& ranks) {
+    return make(group, ranks, std::vector(ranks.size(), group.stream), MessagesTo::nobody);
   };
   return nccl_groups(make, meeting, layout);
 }

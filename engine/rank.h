@@ -1,6 +1,7 @@
 #pragma once
 #include "engine/comm/activity.h"
 #include "engine/comm/communicator.h"
+#include "engine/comm/groups.h"
 #include "engine/comm/tasks.h"
 #include "engine/config.h"
 #include "engine/flop_counter.h"
@@ -8,19 +9,25 @@
 
 namespace frugal::engine {
 
-/// The groups that a rank computes with; it is alone in those that a run does not need.
-struct RankGroups {
-  Communicator& tensor;       ///< the t that share every layer
-  Communicator& context;      ///< the c that share every sequence
-  Communicator& heads;        ///< the u of those that divide heads with it
-  Communicator& ring;         ///< the r of those among whom keys and values travel
-  Communicator& stages;       ///< the p stages of its pipeline
-  Communicator& activations;  ///< the same, for messages of forward passes alone
-  Communicator& gradients;    ///< the same, for messages of backward passes
-  Communicator& data;         ///< the w replicas of its part
-  Communicator& shards;       ///< those that divide weights, gradients or state with it
-  Communicator& copies;       ///< those that have the same part of them
-  Communicator& ends;         ///< of the first and the last stage, to each other
+/// A rank's communicators, by the names of the groups (FRUGAL_GROUPS); it is alone in those that a
+/// run does not need.
+struct Communicators {
+#define FRUGAL_GROUP(NAME, ...) Communicator& NAME;
+  FRUGAL_GROUPS(FRUGAL_GROUP)
+#undef FRUGAL_GROUP
+
+  /// `of` gives the communicator of each GroupSpec.
+  template <class Of>
+  static Communicators from(Of of) {
+#define FRUGAL_GROUP(NAME, ...) of(group::NAME),
+    return {FRUGAL_GROUPS(FRUGAL_GROUP)};
+#undef FRUGAL_GROUP
+  }
+  std::array<Communicator*, all_groups.size()> all() const {
+#define FRUGAL_GROUP(NAME, ...) &NAME,
+    return {FRUGAL_GROUPS(FRUGAL_GROUP)};
+#undef FRUGAL_GROUP
+  }
 };
 
 /// What is on its way to the host's memory (engine/model/offloaded.h): of one layer.
@@ -32,7 +39,7 @@ struct OffloadInFlight {
 /// One member of a run: its processor, its memory, and the groups it computes with.
 class Rank {
  public:
-  Rank(int index, Device& device, const RankGroups& groups, const RunConfig& config,
+  Rank(int index, Device& device, const Communicators& groups, const RunConfig& config,
        Activity& activity)
       : index(index),
         device(device),
@@ -55,7 +62,7 @@ class Rank {
   const int index;  ///< among the cluster's local ranks
   Device& device;
   Activity& activity;
-  const RankGroups groups;
+  const Communicators groups;
   Communicator& tensor_group;
   const RunConfig config;
 

@@ -6,129 +6,63 @@
 namespace frugal::engine {
 namespace {
 
-std::vector<int> all_ranks(const Layout& layout) {
-  std::vector<int> ranks(static_cast<size_t>(layout.ranks()));
+std::vector<int> all_ranks(const Topology& topology) {
+  std::vector<int> ranks(static_cast<size_t>(topology.ranks()));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
-/// Whether these are all that share a sequence, who have a group already.
-bool same_as_context(const Layout& layout, GroupUse use) {
-  return (use == GroupUse::heads || use == GroupUse::ring) && layout.context > 1 &&
-         layout.size(axis_of(use)) == layout.context;
+/// Index of the first group that has the same ranks as group `i` for the same purpose: all axes but
+/// those of one rank are the same, and so is the stream. `i` itself where there is none.
+size_t first_same(const Topology& topology, const std::vector<GroupSpec>& specs, size_t i) {
+  const auto names = [&](const GroupSpec& spec) {
+    std::vector<std::string_view> all;
+    for (const Topology::Axis& axis : topology.axes(spec)) all.push_back(axis.name);
+    return all;
+  };
+  const auto own = names(specs[i]);
+  if (own.empty()) return i;
+  size_t first = 0;
+  while (specs[first].stream != specs[i].stream || specs[first].ends != specs[i].ends ||
+         names(specs[first]) != own)
+    ++first;
+  return first;
 }
 
 }  // namespace
 
-std::string_view name_of(GroupUse use) {
-  switch (use) {
-    case GroupUse::tensor:
-      return "tensor";
-    case GroupUse::context:
-      return "context";
-    case GroupUse::heads:
-      return "heads";
-    case GroupUse::ring:
-      return "ring";
-    case GroupUse::stages:
-      return "stages";
-    case GroupUse::activations:
-      return "activations";
-    case GroupUse::gradients:
-      return "gradients";
-    case GroupUse::data:
-      return "data";
-    case GroupUse::shards:
-      return "shards";
-    case GroupUse::copies:
-      return "copies";
-    case GroupUse::ends:
-      break;
-  }
-  return "ends";
-}
+RankGrid::RankGrid(const Topology& topology, const MakeGroup& make,
+                   std::span<const GroupSpec> groups)
+    : RankGrid(topology, all_ranks(topology), make, groups) {}
 
-Axis axis_of(GroupUse use) {
-  switch (use) {
-    case GroupUse::tensor:
-      return Axis::tensor;
-    case GroupUse::context:
-      return Axis::context;
-    case GroupUse::heads:
-      return Axis::heads;
-    case GroupUse::ring:
-      return Axis::ring;
-    case GroupUse::stages:
-    case GroupUse::activations:
-    case GroupUse::gradients:
-      return Axis::stages;
-    case GroupUse::data:
-      return Axis::data;
-    case GroupUse::shards:
-      return Axis::shards;
-    case GroupUse::copies:
-      return Axis::copies;
-    case GroupUse::ends:
-      break;
-  }
-  return Axis::ends;
-}
-
-Stream stream_of(GroupUse use) {
-  switch (use) {
-    case GroupUse::activations:
-      return Stream::activations;
-    case GroupUse::gradients:
-      return Stream::gradients;
-    case GroupUse::ends:
-      return Stream::ends;
-    case GroupUse::context:
-    case GroupUse::heads:
-    case GroupUse::ring:
-      return Stream::sequences;
-    case GroupUse::data:
-    case GroupUse::shards:
-    case GroupUse::copies:
-      return Stream::replicas;
-    case GroupUse::stages:
-      return Stream::stages;
-    case GroupUse::tensor:
-      break;
-  }
-  return Stream::communication;
-}
-
-RankGrid::RankGrid(const Layout& layout, const MakeGroup& make)
-    : RankGrid(layout, all_ranks(layout), make) {}
-
-RankGrid::RankGrid(const Layout& layout, const std::vector<int>& here, const MakeGroup& make)
-    : seats_(static_cast<size_t>(layout.ranks()) * group_uses) {
+RankGrid::RankGrid(const Topology& topology, const std::vector<int>& here, const MakeGroup& make,
+                   std::span<const GroupSpec> groups)
+    : specs_(groups.begin(), groups.end()),
+      seats_(static_cast<size_t>(topology.ranks()) * specs_.size()) {
+  std::vector<size_t> same;
+  for (size_t i = 0; i < specs_.size(); ++i) same.push_back(first_same(topology, specs_, i));
   for (const int rank : here)
-    for (int i = 0; i < group_uses; ++i) {
-      const auto use = static_cast<GroupUse>(i);
-      if (same_as_context(layout, use)) seat(rank, use) = seat(rank, GroupUse::context);
-      if (seat(rank, use).group != nullptr) continue;
-      const RankPlace place = layout.place(rank);
-      std::vector<int> members = layout.members(axis_of(use), place);
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      const GroupSpec& spec = specs_[i];
+      Seat& own = seats(rank)[i];
+      if (same[i] < i) own = seats(rank)[same[i]];
+      if (own.group != nullptr) continue;
+      std::vector<int> members = topology.members(spec, rank);
       // A stage between the ends is its own end.
-      if (layout.index(axis_of(use), place) < 0) members = {rank};
-      groups_.push_back(make(use, members));
+      if (topology.index(spec, rank) < 0) members = {rank};
+      groups_.push_back(make(spec, members));
       for (size_t m = 0; m < members.size(); ++m)
-        seat(members[m], use) = {groups_.back().get(), static_cast<int>(m)};
+        seats(members[m])[i] = {groups_.back().get(), static_cast<int>(m)};
     }
 }
 
-RankGroups RankGrid::groups(int rank) {
-  const auto at = [&](GroupUse use) -> Communicator& { return seat(rank, use).communicator(); };
-  return {at(GroupUse::tensor),    at(GroupUse::context), at(GroupUse::heads),
-          at(GroupUse::ring),      at(GroupUse::stages),  at(GroupUse::activations),
-          at(GroupUse::gradients), at(GroupUse::data),    at(GroupUse::shards),
-          at(GroupUse::copies),    at(GroupUse::ends)};
+Communicator& RankGrid::communicator(int rank, const GroupSpec& group) {
+  const auto found = std::ranges::find(specs_, group.name, &GroupSpec::name);
+  return seats(rank)[static_cast<size_t>(found - specs_.begin())].communicator();
 }
 
 void RankGrid::abort(int rank, const std::string& reason) noexcept {
-  for (int i = 0; i < group_uses; ++i)
-    seat(rank, static_cast<GroupUse>(i)).communicator().abort(reason);
+  for (const Seat& seat : seats(rank)) seat.communicator().abort(reason);
 }
 
 void RankGrid::reset() {

@@ -18,7 +18,7 @@ class Activity {
   /// A collective or message.
   struct Call {
     std::string name = {};   ///< "all-reduce"; empty: none so far
-    std::string group = {};  ///< "tensor": name_of() a GroupUse
+    std::string group = {};  ///< "tensor": the name of a GroupSpec
     uint64_t number = 0;     ///< of this group's calls on this rank, from 0
     int64_t bytes = 0;       ///< on this rank
 

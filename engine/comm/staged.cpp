@@ -86,23 +86,23 @@ class StagedSend final : public RendezvousWork {
   Exchange& exchange_;
 };
 
-/// How many of a node send at once (Layout::senders): from one stage to another one, back, and
+/// How many of a node send at once (Topology::senders): from one stage to another one, back, and
 /// where both go on.
 struct Senders {
   int there, back, both;
 };
 
-Senders senders_of(const Layout& layout, const Software& software, int stage, int to,
+Senders senders_of(const Topology& topology, const Software& software, int stage, int to,
                    int per_node) {
-  const int there = layout.senders(stage, to, per_node);
-  return {there, layout.senders(to, stage, per_node),
-          software.shared_ports ? layout.exchanging(stage, to, per_node) : there};
+  const int there = topology.senders(stage, to, per_node);
+  return {there, topology.senders(to, stage, per_node),
+          software.shared_ports ? topology.exchanging(stage, to, per_node) : there};
 }
 
 class StagedCommunicator final : public Communicator {
  public:
   /// `senders` are those of a node that send with this one to each rank of the group, or 0 for
-  /// ranks of its own node (Layout::senders).
+  /// ranks of its own node (Topology::senders).
   StagedCommunicator(VirtualDevice& device, Stream stream, Rendezvous& rendezvous, int rank,
                      const CostModel::Group& group, std::vector<Senders> senders, const Side& side)
       : device_(device),
@@ -236,18 +236,18 @@ std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devic
   return exchanges;
 }
 
-StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout,
-                         Axis axis, Stream stream, std::shared_ptr<Exchanges> exchanges,
+StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Topology& topology,
+                         const GroupSpec& group, std::shared_ptr<Exchanges> exchanges,
                          Replicated replicated, double deadline)
     : exchanges_(std::move(exchanges)), devices_(devices) {
   std::vector<int> stages;
   std::vector<std::string> names;
-  for (const int member : layout.members(axis, {})) {
-    stages.push_back(layout.place(member).stage);
+  for (const int member : topology.members(group, 0)) {
+    stages.push_back(topology.coordinate("stages", member));
     names.push_back(fmt::format("stage {}", stages.back()));
   }
-  rendezvous_ = std::make_unique<Rendezvous>(layout.size(axis), deadline, std::move(names));
-  for (int rank = 0; rank < layout.size(axis); ++rank) {
+  rendezvous_ = std::make_unique<Rendezvous>(topology.size(group), deadline, std::move(names));
+  for (int rank = 0; rank < topology.size(group); ++rank) {
     const int stage = stages[static_cast<size_t>(rank)];
     VirtualDevice& device = *devices.at(static_cast<size_t>(stage));
     const auto per_node = static_cast<int>(device.machine().devices_per_node);
@@ -255,11 +255,12 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layou
         replicated == Replicated::over_tensor_group && device.software().sharded_messages;
     std::vector<Senders> senders;
     for (const int to : stages)
-      senders.push_back(senders_of(layout, device.software(), stage, to, per_node));
+      senders.push_back(senders_of(topology, device.software(), stage, to, per_node));
     communicators_.push_back(std::make_unique<StagedCommunicator>(
-        device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node), std::move(senders),
+        device, group.stream, *rendezvous_, rank, topology.on_nodes(group, stage, per_node),
+        std::move(senders),
         Side{device, exchanges_->at(static_cast<size_t>(stage)),
-             sharded ? layout.group(Axis::tensor, stage, per_node) : CostModel::Group{}}));
+             sharded ? topology.on_nodes(group::tensor, stage, per_node) : CostModel::Group{}}));
   }
 }
 

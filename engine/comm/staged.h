@@ -4,8 +4,8 @@
 
 #include "engine/comm/communicator.h"
 #include "engine/comm/exchange.h"
-#include "engine/comm/layout.h"
 #include "engine/comm/local.h"
+#include "engine/comm/topology.h"
 #include "kernels/virtual/device.h"
 
 namespace frugal::engine {
@@ -39,13 +39,13 @@ std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devic
 /// So clocks are functions of what the stages do, and not of when their tasks do it.
 class StagedGroup final : public Group {
  public:
-  /// The devices of all stages in their order, equal ones; they outlive the group. `axis` is
-  /// stages, or ends for the first and the last alone. No single wait of a thread lasts
+  /// The devices of all stages in their order, equal ones; they outlive the group. `group` is
+  /// of stages, or of the first and the last alone. No single wait of a thread lasts
   /// longer than `deadline` seconds of the real clock, and a task's ends when all wait: then
   /// DeadlinePassed names the stages and what they wait for. `exchanges` are the stages' own, which
   /// groups of both directions share; needed where messages are exchanged.
-  StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout, Axis axis,
-              Stream stream, std::shared_ptr<Exchanges> exchanges,
+  StagedGroup(const std::vector<VirtualDevice*>& devices, const Topology& topology,
+              const GroupSpec& group, std::shared_ptr<Exchanges> exchanges,
               Replicated replicated = Replicated::no,
               double deadline = LocalGroup::default_deadline);
   ~StagedGroup() override;

@@ -5,22 +5,22 @@
 namespace frugal::engine {
 
 Links::Links(const RunConfig& run, const Machine& machine) {
-  const Layout layout = layout_of(run);
+  const Topology topology = topology_of(run);
   const auto per_node = static_cast<int>(machine.devices_per_node);
-  const int last = layout.stages - 1;
+  const int last = topology.stages() - 1;
   for (int i = 0; i <= last; ++i) {
-    replicas.push_back(layout.group(Axis::data, i, per_node));
+    replicas.push_back(topology.on_nodes(group::data, i, per_node));
     if (i == last) continue;
-    const int leaving = layout.senders(i, i + 1, per_node);
+    const int leaving = topology.senders(i, i + 1, per_node);
     senders.push_back(leaving);
-    back.push_back(layout.senders(i + 1, i, per_node));
-    exchanging.push_back(run.program.software.shared_ports ? layout.exchanging(i, i + 1, per_node)
+    back.push_back(topology.senders(i + 1, i, per_node));
+    exchanging.push_back(run.program.software.shared_ports ? topology.exchanging(i, i + 1, per_node)
                                                            : leaving);
   }
   if (last == 0) return;
-  ends = layout.group(Axis::ends, 0, per_node);
-  around = layout.senders(last, 0, per_node);
-  around_back = layout.senders(0, last, per_node);
+  ends = topology.on_nodes(group::ends, 0, per_node);
+  around = topology.senders(last, 0, per_node);
+  around_back = topology.senders(0, last, per_node);
 }
 
 int Links::between(int from, int to) const {

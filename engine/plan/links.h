@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "engine/comm/layout.h"
+#include "engine/comm/topology.h"
 #include "engine/config.h"
 #include "kernels/virtual/machine.h"
 
@@ -14,7 +14,7 @@ struct Links {
 
   std::vector<CostModel::Group> replicas;  ///< of each stage
   CostModel::Group ends;
-  std::vector<int> senders;     ///< from each stage to the next (Layout::senders)
+  std::vector<int> senders;     ///< from each stage to the next (Topology::senders)
   std::vector<int> back;        ///< and back
   std::vector<int> exchanging;  ///< the same of exchanges of both directions
   /// From the last stage to the first, as where stages have several chunks, and back.
@@ -32,7 +32,7 @@ struct MessageCost {
   double sent = 0;    ///< of them, bytes that a rank sends
   double gather = 0;  ///< seconds in which ranks of a stage put together what each has received
 
-  /// Seconds on its way, where so many leave a node at once (Layout::senders).
+  /// Seconds on its way, where so many leave a node at once (Topology::senders).
   double on_its_way(const CostModel& times, int senders, Ways ways = Ways::one) const;
   /// Seconds with the gather.
   double seconds(const CostModel& times, int senders, Ways ways = Ways::one) const {

@@ -109,7 +109,7 @@ LoneStage::LoneStage(Cluster& cluster, const RunConfig& run, const TrainConfig& 
 }
 
 double LoneStage::charged() {
-  const RankGroups& g = cluster_.rank(0).groups;
+  const Communicators& g = cluster_.rank(0).groups;
   double seconds = 0;
   std::set<const Communicator*> counted;
   for (const Communicator* group :
@@ -178,7 +178,7 @@ double StagesTogether::flops(const std::vector<StageSeconds>& stages) const {
     const auto found = std::ranges::find(distinct_, stage_like(run_, stage));
     of_pipeline += stages.at(static_cast<size_t>(found - distinct_.begin())).flops;
   }
-  return of_pipeline * layout_of(run_).ranks_of_stage();
+  return of_pipeline * topology_of(run_).ranks_of_stage();
 }
 
 }  // namespace frugal::engine

@@ -322,13 +322,13 @@ size_t Prediction::fullest() const {
 
 int64_t host_memory_of_node(const RunConfig& run, const Prediction& prediction,
                             int64_t devices_per_node) {
-  const Layout layout = layout_of(run);
+  const Topology topology = topology_of(run);
   int64_t most = 0;
-  for (int rank = 0, end = 0; rank < layout.ranks();) {
-    end = static_cast<int>(std::min<int64_t>(rank + devices_per_node, layout.ranks()));
+  for (int rank = 0, end = 0; rank < topology.ranks();) {
+    end = static_cast<int>(std::min<int64_t>(rank + devices_per_node, topology.ranks()));
     int64_t node = 0;
     for (; rank < end; ++rank)
-      node += prediction.stages[static_cast<size_t>(layout.place(rank).stage)].on_host;
+      node += prediction.stages[static_cast<size_t>(topology.coordinate("stages", rank))].on_host;
     most = std::max(most, node);
   }
   return most;

@@ -23,9 +23,7 @@ namespace {
 /// Uses every group once, in the same order on all ranks: NCCL makes its communicators then, and
 /// groups whose were made in different orders would wait for each other.
 void connect(Rank& rank) {
-  const RankGroups& g = rank.groups;
-  for (Communicator* group : {&g.tensor, &g.context, &g.heads, &g.ring, &g.stages, &g.activations,
-                              &g.gradients, &g.data, &g.shards, &g.copies, &g.ends})
+  for (Communicator* group : rank.groups.all())
     if (group->size() > 1) group->barrier();
 }
 

@@ -13,18 +13,17 @@ namespace frugal::engine {
 namespace {
 
 TEST(Streams, EachAxisHasItsOwn) {
-  const std::vector<std::vector<GroupUse>> axes = {
-      {GroupUse::tensor},
-      {GroupUse::context, GroupUse::heads, GroupUse::ring},
-      {GroupUse::data, GroupUse::shards, GroupUse::copies},
-      {GroupUse::stages},
-      {GroupUse::activations},
-      {GroupUse::gradients},
-      {GroupUse::ends}};
+  const std::vector<std::vector<GroupSpec>> axes = {{group::tensor},
+                                                    {group::context, group::heads, group::ring},
+                                                    {group::data, group::shards, group::copies},
+                                                    {group::stages},
+                                                    {group::activations},
+                                                    {group::gradients},
+                                                    {group::ends}};
   std::set<Stream> all = {Stream::compute, Stream::copy};
-  for (const auto& uses : axes) {
-    EXPECT_TRUE(all.insert(stream_of(uses.front())).second) << name_of(uses.front());
-    for (const GroupUse use : uses) EXPECT_EQ(stream_of(use), stream_of(uses.front()));
+  for (const auto& groups : axes) {
+    EXPECT_TRUE(all.insert(groups.front().stream).second) << groups.front().name;
+    for (const GroupSpec& group : groups) EXPECT_EQ(group.stream, groups.front().stream);
   }
 }
 

@@ -98,9 +98,9 @@ inline void expect_refused(const RunConfig& config, std::string_view rule) {
 }
 
 /// The groups of a rank that is alone in all.
-inline RankGroups alone_in_all(LocalGroup& one) {
-  Communicator& c = one.communicator(0);
-  return {c, c, c, c, c, c, c, c, c, c, c};
+inline Communicators alone_in_all(LocalGroup& one) {
+  return Communicators::from(
+      [&](const GroupSpec&) -> Communicator& { return one.communicator(0); });
 }
 
 /// max |a − b| / max |b|, and ∞ where one has what the other has not.

@@ -29,9 +29,7 @@ std::vector<T> read(Rank& rank, const Tensor& tensor) {
 
 /// Connects the ranks of all groups.
 inline void use_all_groups(Rank& rank) {
-  const RankGroups& g = rank.groups;
-  for (Communicator* group : {&g.tensor, &g.context, &g.heads, &g.ring, &g.stages, &g.activations,
-                              &g.gradients, &g.data, &g.shards, &g.copies, &g.ends})
+  for (Communicator* group : rank.groups.all())
     if (group->size() > 1) group->barrier();
 }
 

@@ -36,7 +36,7 @@ float exchanged(Rank& rank, Communicator& group, int step, float value) {
 }
 
 void exchange_both_ways(Rank& rank) {
-  const RankGroups& groups = rank.groups;
+  const Communicators& groups = rank.groups;
   const int stages = groups.activations.size(), stage = groups.activations.rank();
   groups.activations.barrier();
   groups.gradients.barrier();

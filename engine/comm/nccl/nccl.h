@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/comm/groups.h"
 #include "engine/comm/local.h"
 #include "kernels/device.h"
 
@@ -24,9 +25,6 @@ std::string why_no_shared_gpus();
 /// GPU of rank `rank` of a process that has so many, from the first on: as many ranks as GPUs have
 /// one each, more take turns.
 constexpr int gpu_of_rank(int rank, int first, int gpus) { return first + rank % gpus; }
-
-/// Receivers of a group's messages: each rank's next or previous one, or nobody.
-enum class MessagesTo : uint8_t { nobody, next, previous };
 
 /// Blocks of a kernel of NCCL's, at most: of a group's collectives, and of a group that is for
 /// messages. Kernels that wait for other ranks hold their multiprocessors. Where ranks launch them

@@ -23,22 +23,22 @@ inline const View unit{nullptr, DType::f32, {1 << 17}};
 
 /// The stages of a pipeline with their groups.
 struct Pipeline {
-  explicit Pipeline(const Machine& machine, const Layout& layout, double deadline = 60,
+  explicit Pipeline(const Machine& machine, const ParallelSizes& sizes, double deadline = 60,
                     Replicated replicated = Replicated::no, const Software& software = {}) {
-    for (int stage = 0; stage < layout.stages; ++stage) {
+    for (int stage = 0; stage < sizes.stages; ++stage) {
       owned.push_back(std::make_unique<VirtualDevice>(machine, software));
       devices.push_back(owned.back().get());
       devices.back()->keep_log(true);
     }
     const auto exchanges = exchanges_of(devices);
-    const auto make = [&](Axis axis, Stream stream) {
-      return std::make_unique<StagedGroup>(devices, layout, axis, stream, exchanges, replicated,
+    const auto make = [&](const GroupSpec& group) {
+      return std::make_unique<StagedGroup>(devices, Topology(sizes), group, exchanges, replicated,
                                            deadline);
     };
-    forward = make(Axis::stages, Stream::activations);
-    backward = make(Axis::stages, Stream::gradients);
-    all = make(Axis::stages, Stream::communication);
-    ends = make(Axis::ends, Stream::communication);
+    forward = make(group::activations);
+    backward = make(group::gradients);
+    all = make({.name = "all", .axes = {"stages"}});
+    ends = make({.name = "both", .axes = {"stages"}, .ends = true});
   }
   double clock(int stage, Stream stream) const {
     return devices[static_cast<size_t>(stage)]->record(stream).time;

@@ -23,7 +23,7 @@ struct Step {
 struct RandomRun {
   Machine machine = find_machine("a100-selene");
   Software software;
-  Layout layout;
+  ParallelSizes sizes;
   std::vector<Step> steps;  ///< in an order in which one thread could do them all
 };
 
@@ -33,11 +33,11 @@ RandomRun random_program(uint64_t seed) {
     return static_cast<int>(random() % static_cast<uint64_t>(below));
   };
   RandomRun program;
-  program.layout = {.tensor = 1 + draw(4), .data = 1 + draw(3), .stages = 2 + draw(4)};
+  program.sizes = {.tensor = 1 + draw(4), .data = 1 + draw(3), .stages = 2 + draw(4)};
   program.machine.devices_per_port = 1 + draw(8);
   program.software.messages = static_cast<Messages>(draw(2));
   program.machine.launch_overhead = 1e-6 * draw(300);  // so that the host is what is late, at times
-  const int stages = program.layout.stages;
+  const int stages = program.sizes.stages;
   std::vector<Step> on_their_way;
   const auto receive = [&](size_t i) {  // the first of those between the same stages
     Step message = on_their_way[i];
@@ -85,12 +85,13 @@ class Oracle {
  public:
   explicit Oracle(const RandomRun& program)
       : program_(program),
+        topology_(program.sizes),
         costs_(program.machine),
         kind_(program.software.messages),
-        clocks_(static_cast<size_t>(program.layout.stages)),
+        clocks_(static_cast<size_t>(program.sizes.stages)),
         host_(clocks_.size()) {
     for (const Step& step : program.steps) run(step);
-    for (int stage = 0; stage < program.layout.stages; ++stage)  // which waits for what it sent
+    for (int stage = 0; stage < program.sizes.stages; ++stage)  // which waits for what it sent
       clock(stage, Stream::compute) =
           std::max({clock(stage, Stream::compute), clock(stage, Stream::activations),
                     clock(stage, Stream::gradients)});
@@ -122,7 +123,7 @@ class Oracle {
         clock(step.stage, Stream::compute) = issue(step.stage, Stream::compute) + step.seconds;
         break;
       case Step::send: {
-        const int senders = program_.layout.senders(step.stage, step.peer, per_node);
+        const int senders = topology_.senders(step.stage, step.peer, per_node);
         const double begin = issue(step.stage, step.stream);
         const double seconds = senders == 0 ? costs_.message(true, bytes)
                                             : costs_.message_between_nodes(senders, bytes);
@@ -146,23 +147,24 @@ class Oracle {
       }
       case Step::reduce:
       case Step::reduce_ends:
-        meet(step, step.kind == Step::reduce ? Axis::stages : Axis::ends, bytes, per_node);
+        meet(step, step.kind == Step::reduce ? group::stages : group::ends, bytes, per_node);
     }
   }
   /// The last of those who meet knows when it begins.
-  void meet(const Step& step, Axis axis, double bytes, int per_node) {
+  void meet(const Step& step, const GroupSpec& group, double bytes, int per_node) {
     ready_.emplace_back(step.stage, issue(step.stage, Stream::communication));
-    if (std::ssize(ready_) < program_.layout.size(axis)) return;
+    if (std::ssize(ready_) < topology_.size(group)) return;
     double begin = 0;
     for (const auto& [stage, time] : ready_) begin = std::max(begin, time);
-    const CostModel::Group group = program_.layout.group(axis, 0, per_node);
+    const CostModel::Group members = topology_.on_nodes(group, 0, per_node);
     for (const auto& [stage, time] : ready_)
       clock(stage, Stream::compute) = clock(stage, Stream::communication) =
-          begin + costs_.all_reduce(group, bytes);
+          begin + costs_.all_reduce(members, bytes);
     ready_.clear();
   }
 
   const RandomRun& program_;
+  const Topology topology_;
   const CostModel costs_;
   const Messages kind_;
   Clocks clocks_;
@@ -206,7 +208,7 @@ TEST(StagedGroupRandom, ClocksDoNotDependOnThreads) {
     const RandomRun program = random_program(seed);
     const Clocks expected = Oracle(program).clocks();
     for (unsigned interleaving = 0; interleaving < 5; ++interleaving) {
-      Pipeline pipeline(program.machine, program.layout, 60, Replicated::no, program.software);
+      Pipeline pipeline(program.machine, program.sizes, 60, Replicated::no, program.software);
       on_every_rank(*pipeline.all, [&](Communicator& c) {
         std::mt19937 random(100 * interleaving + static_cast<unsigned>(c.rank()));
         run_stage(program, pipeline, c.rank(), random);
