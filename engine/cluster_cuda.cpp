@@ -68,7 +68,7 @@ int64_t memory_of_communicators(const RunConfig& config) {
   for (int rank = 0; rank < topology.ranks(); ++rank) {
     int64_t bytes = 0;
     const auto counted = [&](const GroupSpec& group, const std::vector<int>& ranks,
-                             const std::vector<Stream>& /*streams*/, MessagesTo messages) {
+                             const std::vector<StreamSpec>& /*streams*/, MessagesTo messages) {
       const auto size = static_cast<int>(ranks.size());
       const bool member = std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
       if (member && size > 1)

@@ -37,7 +37,7 @@ CostModel::Group members_of(const Machine& machine, const Topology& all, const G
 /// Tells a device whose collectives leave their node.
 void note_crossing(VirtualDevice& device, const Topology& all, const GroupSpec& group, int stage) {
   const CostModel::Group members = members_of(device.machine(), all, group, stage);
-  if (members.size > members.per_node) device.cross_nodes(group.stream);
+  if (members.size > members.per_node) device.cross_nodes(device.stream(group.stream));
 }
 
 /// The group of a rank that stands for all members, or is alone.
@@ -106,6 +106,18 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
       });
 }
 
+/// One of a run's. It has the streams of collectives in a fixed order, in which it adds what
+/// several have in common.
+std::unique_ptr<VirtualDevice> virtual_device(const RunConfig& config, const Machine& machine) {
+  const auto on_node = std::min<int64_t>(machine.devices_per_node, config.ranks());
+  auto device =
+      std::make_unique<VirtualDevice>(machine, config.program.software, static_cast<int>(on_node));
+  for (const StreamSpec& stream :
+       {streams::tensors, streams::sequences, streams::replicas, streams::stages})
+    (void)device->stream(stream);
+  return device;
+}
+
 }  // namespace
 
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
@@ -115,10 +127,8 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
   const Topology all = topology_of(config);
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<VirtualDevice*> stages;
-  const auto on_node =
-      static_cast<int>(std::min<int64_t>(machine.devices_per_node, config.ranks()));
   for (int stage = 0; stage < all.stages(); ++stage) {
-    auto device = std::make_unique<VirtualDevice>(machine, config.program.software, on_node);
+    auto device = virtual_device(config, machine);
     stages.push_back(device.get());
     devices.push_back(std::move(device));
   }
@@ -155,9 +165,7 @@ std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const M
 
 std::unique_ptr<Cluster> make_lone_virtual_cluster(const RunConfig& config, const Machine& machine,
                                                    std::optional<int> stage) {
-  const auto on_node =
-      static_cast<int>(std::min<int64_t>(machine.devices_per_node, config.ranks()));
-  auto device = std::make_unique<VirtualDevice>(machine, config.program.software, on_node);
+  auto device = virtual_device(config, machine);
   const Topology all = topology_of(config);
   for (const GroupSpec& group : all_groups) note_crossing(*device, all, group, stage.value_or(0));
   return make_lone_cluster(config, std::move(device), machine, stage);

@@ -7,10 +7,18 @@
 
 namespace frugal::engine {
 
+/// Streams of stages that send in a ring, where messages that are received do not wait for those
+/// that are sent, and of stages that form a V, where those of a chunk that goes back do not wait
+/// for those of the other one.
+inline constexpr StreamSpec arriving_activations{"arriving activations", StreamUse::messages},
+    arriving_gradients{"arriving gradients", StreamUse::messages},
+    returning_activations{"returning activations", StreamUse::messages},
+    returning_gradients{"returning gradients", StreamUse::messages};
+
 /// Makes a group of these ranks, each with a stream of its own.
-using MakeNcclGroup =
-    std::function<std::unique_ptr<Group>(const GroupSpec& group, const std::vector<int>& ranks,
-                                         const std::vector<Stream>& streams, MessagesTo messages)>;
+using MakeNcclGroup = std::function<std::unique_ptr<Group>(
+    const GroupSpec& group, const std::vector<int>& ranks, const std::vector<StreamSpec>& streams,
+    MessagesTo messages)>;
 
 /// The groups of ranks on GPUs. With several chunks a stage sends in a ring, or both ways: then
 /// each two stages of which one sends to the other are a group, and `meeting` makes one in which
@@ -22,8 +30,8 @@ inline RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make,
     if (layout.chunks == 1 || group.messages == MessagesTo::nobody)
       return make(group, ranks, std::vector(ranks.size(), group.stream), group.messages);
     const bool forward = group.messages == MessagesTo::next;
-    const Stream arriving = forward ? Stream::arriving_activations : Stream::arriving_gradients;
-    const Stream returning = forward ? Stream::returning_activations : Stream::returning_gradients;
+    const StreamSpec arriving = forward ? arriving_activations : arriving_gradients;
+    const StreamSpec returning = forward ? returning_activations : returning_gradients;
     // The way of the first chunk's is that of the ring, too.
     const auto goes_back = [=](const MessageEdges::Edge& edge) {
       return layout.placement != Placement::around && (edge.first < edge.second) != forward;
@@ -41,7 +49,7 @@ inline RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make,
 inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& devices,
                                                   const PartLayout& layout, double deadline) {
   const auto make = [=](const GroupSpec& /*group*/, const std::vector<int>& ranks,
-                        const std::vector<Stream>& streams, MessagesTo messages) {
+                        const std::vector<StreamSpec>& streams, MessagesTo messages) {
     std::vector<Device*> members;
     for (const int rank : ranks) members.push_back(devices.at(static_cast<size_t>(rank)));
     if (members.size() == 1) return alone_on(*members.front());
@@ -57,9 +65,10 @@ inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& de
 inline RankGrid::MakeGroup nccl_groups_of_processes(World& world, Device& device,
                                                     const PartLayout& layout) {
   const auto make = [&](const GroupSpec& group, const std::vector<int>& ranks,
-                        const std::vector<Stream>& streams, MessagesTo messages) {
+                        const std::vector<StreamSpec>& streams, MessagesTo messages) {
     const auto own = std::find(ranks.begin(), ranks.end(), world.rank()) - ranks.begin();
-    const Stream stream = streams[static_cast<size_t>(own) % streams.size()];  // any, if in none
+    const StreamSpec stream =
+        streams[static_cast<size_t>(own) % streams.size()];  // any, if in none
     return make_nccl_process_group(world, ranks, device, {group.name, stream, messages});
   };
   const auto meeting = [=](const GroupSpec& group, const std::vector<int>& ranks) {

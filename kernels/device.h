@@ -1,38 +1,44 @@
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kernels/device_work.h"
 
 namespace frugal::kernels {
 
-/// Work is issued to streams: in order within one, concurrently across them.
-enum class Stream : uint8_t {
-  compute,
-  communication,  ///< collectives, where no other stream carries them
-  copy,           ///< what modelled collectives move, and what the host asks for
-  // Beside what is computed, and the two directions of a link to the host beside each other.
-  to_host,    ///< what leaves for the host's memory
-  from_host,  ///< what comes back
-  ends,       ///< sums between the ends of a pipeline
-  // Messages between the stages of a pipeline. The two directions of a link do not wait for each
-  // other, and two stages that send to each other before they receive would, on one stream.
-  activations,  ///< to later stages
-  gradients,    ///< to earlier stages
-  // Where the stages form a ring, messages that are received do not wait for those that are sent.
-  arriving_activations,
-  arriving_gradients,
-  // Where they form a V, those of a chunk that goes back do not wait for those of the other one.
-  returning_activations,
-  returning_gradients,
-  // Collectives of ranks that need not wait for those above, nor for each other.
-  sequences,  ///< of ranks that share a sequence
-  replicas,   ///< of those with the same weights
-  stages      ///< meetings of stages, and what they tell each other of their gradients
+/// A queue of a device: work that is issued to it is done in order, and beside that of other
+/// streams. Device::stream() gives those that a device does not have from the beginning.
+struct Stream {
+  uint8_t index = 0;
+
+  static const Stream compute;
+  /// What modelled collectives move, and what the host asks for.
+  static const Stream copy;
+  auto operator<=>(const Stream&) const = default;
 };
-inline constexpr int stream_count = 15;
+inline constexpr Stream Stream::compute{0};
+inline constexpr Stream Stream::copy{1};
+inline constexpr int most_streams = 24;
+
+/// How the work of a stream shares its device with what is computed.
+enum class StreamUse : uint8_t {
+  copies,      ///< beside it
+  messages,    ///< before it: other ranks wait for them
+  collectives  ///< before it, and each slows the other on a virtual device
+};
+/// A stream by name, which outlives the devices: "activations".
+struct StreamSpec {
+  std::string_view name;
+  StreamUse use = StreamUse::copies;
+
+  bool operator==(const StreamSpec&) const = default;
+};
 
 /// A point of a stream that another can wait for; opaque outside the device that made it.
 struct Event {
@@ -73,6 +79,19 @@ class Device {
   /// Whether that is more than the sizes of what was asked for: memory is there, or an allocator is
   /// described.
   virtual bool reserves() const { return backed(); }
+
+  /// The stream of this name, which the first who asks makes. Throws std::logic_error beyond
+  /// `most_streams`.
+  Stream stream(const StreamSpec& spec) {
+    const auto found = std::ranges::find(stream_names_, spec.name);
+    const Stream stream{static_cast<uint8_t>(found - stream_names_.begin())};
+    if (found != stream_names_.end()) return stream;
+    if (stream.index == most_streams) throw std::logic_error("a device has too many streams");
+    add_stream(stream, spec.use);
+    stream_names_.push_back(spec.name);
+    return stream;
+  }
+  std::string_view stream_name(Stream stream) const { return stream_names_.at(stream.index); }
 
   /// Issues an operation to a stream.
   void execute(const Operation& operation) { execute_on(Stream::compute, operation); }
@@ -127,6 +146,8 @@ class Device {
   const DeviceWork& work() const { return work_; }
 
  protected:
+  /// Makes the stream for what stream() says.
+  virtual void add_stream(Stream /*stream*/, StreamUse /*use*/) {}
   /// What execute_on() issues.
   virtual void run_on(Stream stream, const Operation& operation) = 0;
   /// The same of the compute stream, and tells `seen` how long it took, now or later.
@@ -141,6 +162,7 @@ class Device {
   DeviceWork work_;
 
  private:
+  std::vector<std::string_view> stream_names_ = {"compute", "copy"};
   std::function<void()> before_;
   OnOperation seen_;
 };

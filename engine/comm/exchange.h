@@ -33,7 +33,7 @@ class Exchange {
   struct Message {
     Rendezvous* rendezvous = nullptr;
     int rank = 0, peer = 0;
-    Stream stream = Stream::activations;
+    Stream stream;
     View data;
     uint64_t number = 0;  ///< of the message where it is received, of the answer where it is sent
     double ready = 0;     ///< when this end is

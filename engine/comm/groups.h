@@ -8,6 +8,16 @@
 
 namespace frugal::engine {
 
+/// Streams of what ranks communicate. Groups share one where they may wait for each other. Sums of
+/// tensor parallelism do not queue behind weights that replicas gather; neighbouring stages send to
+/// each other at the same time; and the ends of a pipeline may wait long for each other.
+namespace streams {
+inline constexpr StreamSpec tensors{"communication", StreamUse::collectives},
+    sequences{"sequences", StreamUse::collectives}, replicas{"replicas", StreamUse::collectives},
+    stages{"stages", StreamUse::collectives}, activations{"activations", StreamUse::messages},
+    gradients{"gradients", StreamUse::messages}, ends{"ends", StreamUse::messages};
+}  // namespace streams
+
 /// Neighbours to whom the ranks of a group send messages, in the order of the group.
 enum class MessagesTo : uint8_t { nobody, next, previous };
 
@@ -15,29 +25,26 @@ enum class MessagesTo : uint8_t { nobody, next, previous };
 struct GroupSpec {
   std::string_view name;                      ///< "tensor"
   std::array<std::string_view, 2> axes = {};  ///< of a Topology, the inner one first; "": none
-  Stream stream = Stream::communication;      ///< carries all that the group communicates
+  StreamSpec stream = streams::tensors;       ///< carries all that the group communicates
   MessagesTo messages = MessagesTo::nobody;
   bool ends = false;  ///< only the first and the last rank of the axes are members
 };
 
 /// The groups of every run, one a line. Communicators (engine/rank.h) has a member of each name.
-/// Streams are shared by groups that may wait for each other: sums of tensor parallelism do not
-/// queue behind weights that replicas gather, and neighbouring stages send to each other at the
-/// same time.
-#define FRUGAL_GROUPS(GROUP)                                             \
-  GROUP(tensor, .axes = {"tensor"}, .stream = Stream::communication)     \
-  GROUP(context, .axes = {"heads", "ring"}, .stream = Stream::sequences) \
-  GROUP(heads, .axes = {"heads"}, .stream = Stream::sequences)           \
-  GROUP(ring, .axes = {"ring"}, .stream = Stream::sequences)             \
-  GROUP(stages, .axes = {"stages"}, .stream = Stream::stages)            \
-  GROUP(activations, .axes = {"stages"}, .stream = Stream::activations,  \
-        .messages = MessagesTo::next)                                    \
-  GROUP(gradients, .axes = {"stages"}, .stream = Stream::gradients,      \
-        .messages = MessagesTo::previous)                                \
-  GROUP(data, .axes = {"data"}, .stream = Stream::replicas)              \
-  GROUP(shards, .axes = {"shards"}, .stream = Stream::replicas)          \
-  GROUP(copies, .axes = {"copies"}, .stream = Stream::replicas)          \
-  GROUP(ends, .axes = {"stages"}, .stream = Stream::ends, .ends = true)
+#define FRUGAL_GROUPS(GROUP)                                              \
+  GROUP(tensor, .axes = {"tensor"}, .stream = streams::tensors)           \
+  GROUP(context, .axes = {"heads", "ring"}, .stream = streams::sequences) \
+  GROUP(heads, .axes = {"heads"}, .stream = streams::sequences)           \
+  GROUP(ring, .axes = {"ring"}, .stream = streams::sequences)             \
+  GROUP(stages, .axes = {"stages"}, .stream = streams::stages)            \
+  GROUP(activations, .axes = {"stages"}, .stream = streams::activations,  \
+        .messages = MessagesTo::next)                                     \
+  GROUP(gradients, .axes = {"stages"}, .stream = streams::gradients,      \
+        .messages = MessagesTo::previous)                                 \
+  GROUP(data, .axes = {"data"}, .stream = streams::replicas)              \
+  GROUP(shards, .axes = {"shards"}, .stream = streams::replicas)          \
+  GROUP(copies, .axes = {"copies"}, .stream = streams::replicas)          \
+  GROUP(ends, .axes = {"stages"}, .stream = streams::ends, .ends = true)
 
 namespace group {
 #define FRUGAL_GROUP(NAME, ...) inline constexpr GroupSpec NAME{.name = #NAME, __VA_ARGS__};

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "engine/comm/communicator.h"
+#include "engine/comm/groups.h"
 #include "kernels/device.h"
 #include "kernels/virtual/cost_model.h"
 
@@ -43,8 +44,12 @@ class ModelledCommunicator final : public Communicator {
       : ModelledCommunicator(device, costs, rank, costs.group(size)) {}
   /// A group of which only some ranks share a node, as data-parallel groups do.
   ModelledCommunicator(Device& device, const CostModel& costs, int rank,
-                       const CostModel::Group& group, Stream stream = Stream::communication)
-      : device_(device), costs_(costs), rank_(rank), group_(group), stream_(stream) {}
+                       const CostModel::Group& group, const StreamSpec& stream = streams::tensors)
+      : device_(device),
+        costs_(costs),
+        rank_(rank),
+        group_(group),
+        stream_(device.stream(stream)) {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size; }
@@ -91,7 +96,7 @@ class ModelledCommunicator final : public Communicator {
 class ModelledGroup final : public Group {
  public:
   ModelledGroup(Device& device, const CostModel& costs, const CostModel::Group& group, int rank = 0,
-                Stream stream = Stream::communication)
+                const StreamSpec& stream = streams::tensors)
       : communicator_(device, costs, rank, group, stream) {}
   int size() const override { return communicator_.size(); }
   Communicator& communicator(int /*rank*/) override { return communicator_; }

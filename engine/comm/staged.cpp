@@ -257,8 +257,8 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Topol
     for (const int to : stages)
       senders.push_back(senders_of(topology, device.software(), stage, to, per_node));
     communicators_.push_back(std::make_unique<StagedCommunicator>(
-        device, group.stream, *rendezvous_, rank, topology.on_nodes(group, stage, per_node),
-        std::move(senders),
+        device, device.stream(group.stream), *rendezvous_, rank,
+        topology.on_nodes(group, stage, per_node), std::move(senders),
         Side{device, exchanges_->at(static_cast<size_t>(stage)),
              sharded ? topology.on_nodes(group::tensor, stage, per_node) : CostModel::Group{}}));
   }

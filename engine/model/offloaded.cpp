@@ -13,10 +13,12 @@ void let_go(Rank& rank) {
   rank.offload.sources.clear();
 }
 
-/// What is copied on a stream from here on waits until all that is issued to the compute stream has
+/// The stream, whose copies from here on wait until all that is issued to the compute stream has
 /// ended: what is copied has been computed, and nobody uses the memory that it is copied to.
-void begin_after_compute(Device& device, Stream stream) {
+Stream after_compute(Device& device, const StreamSpec& spec) {
+  const Stream stream = device.stream(spec);
   device.wait(stream, device.record(Stream::compute));
+  return stream;
 }
 
 }  // namespace
@@ -63,10 +65,10 @@ void Offloaded::send(const Pass& pass, const KeptTensors& kept) {
     rank.offload.sources.push_back(source);
     for (const Part& part : block.parts) kept[part.index].tensor->release();
   }
-  begin_after_compute(rank.device, Stream::to_host);
+  const Stream stream = after_compute(rank.device, streams::to_host);
   for (size_t i = 0; i < blocks_.size(); ++i)
-    rank.device.execute_on(Stream::to_host, Transfer{rank.offload.sources[i], blocks_[i].on_host});
-  left_ = rank.offload.end = rank.device.record(Stream::to_host);
+    rank.device.execute_on(stream, Transfer{rank.offload.sources[i], blocks_[i].on_host});
+  left_ = rank.offload.end = rank.device.record(stream);
 }
 
 void Offloaded::fetch(const Pass& pass) {
@@ -74,11 +76,10 @@ void Offloaded::fetch(const Pass& pass) {
   Device& device = pass.rank.device;
   for (Block& block : blocks_)
     block.here = block.on_host.as_much_of(pass.rank.ledger, Kind::activation, block.place);
-  begin_after_compute(device, Stream::from_host);
-  device.wait(Stream::from_host, left_);
-  for (const Block& block : blocks_)
-    device.execute_on(Stream::from_host, Transfer{block.on_host, block.here});
-  arrived_ = device.record(Stream::from_host);
+  const Stream stream = after_compute(device, streams::from_host);
+  device.wait(stream, left_);
+  for (const Block& block : blocks_) device.execute_on(stream, Transfer{block.on_host, block.here});
+  arrived_ = device.record(stream);
   fetched_ = true;
 }
 

@@ -5,6 +5,11 @@
 
 namespace frugal::engine {
 
+/// Streams of the two directions of a link to the host, beside what is computed and each other.
+namespace streams {
+inline constexpr StreamSpec to_host{"to host"}, from_host{"from host"};
+}  // namespace streams
+
 /// What of a layer's activations is in the host's memory from the forward to the backward pass,
 /// where the run offloads it (RunConfig::offload). It goes there while the next layer computes, and
 /// comes back while the layer behind it is in its backward pass: each way on a stream of its own.

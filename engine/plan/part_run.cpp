@@ -112,8 +112,8 @@ void PartRun::run_ahead() {
   rank_.device.synchronize();
   rank_.device.occupy(Stream::compute, long_enough, "host");
   const Event ahead = rank_.device.record(Stream::compute);
-  for (const Stream stream : {Stream::communication, Stream::sequences, Stream::replicas})
-    rank_.device.wait(stream, ahead);
+  for (const StreamSpec& stream : {streams::tensors, streams::sequences, streams::replicas})
+    rank_.device.wait(rank_.device.stream(stream), ahead);
 }
 
 PartCost PartRun::wait() {
@@ -135,9 +135,10 @@ PartCost PartRun::copy_before_passes() {
 }
 
 double PartRun::copy_for_long() {
-  rank_.device.wait(Stream::to_host, rank_.device.record(Stream::compute));
-  rank_.device.occupy(Stream::to_host, long_enough, "copy");
-  rank_.offload.end = rank_.device.record(Stream::to_host);
+  const Stream to_host = rank_.device.stream(streams::to_host);
+  rank_.device.wait(to_host, rank_.device.record(Stream::compute));
+  rank_.device.occupy(to_host, long_enough, "copy");
+  rank_.offload.end = rank_.device.record(to_host);
   rank_.offload.sources.push_back(block_);
   return rank_.offload.end.time;
 }
@@ -167,13 +168,14 @@ double PartRun::sums_begin(const PartCost& cost) {
 template <class Make>
 void PartRun::observe(PassCost& pass, const Make& make) {
   if (waits_) rank_.device.synchronize();
+  const Stream to_host = rank_.device.stream(streams::to_host);
   // Copies of the pass before are over.
-  rank_.device.wait(Stream::compute, rank_.device.record(Stream::to_host));
+  rank_.device.wait(Stream::compute, rank_.device.record(to_host));
   const double start = waits_ ? end() : passes_end(), given = of_host();
   if (copies_) pass.grace = copy_for_long() - start;
   make();
   pass.seconds = passes_end() - start;
-  pass.copies = std::max(0.0, rank_.device.record(Stream::to_host).time - passes_end());
+  pass.copies = std::max(0.0, rank_.device.record(to_host).time - passes_end());
   pass.host = of_host() - given;
 }
 

@@ -59,9 +59,9 @@ double StageTimeline::now() const {
 double StageTimeline::time_of(const Action& action) const {
   const double passed = now();
   if (rank_.device.backed() || !is_send(action.kind)) return passed;
-  const Stream stream =
-      action.kind == ActionKind::send_activation ? Stream::activations : Stream::gradients;
-  return std::max(passed, rank_.device.record(stream).time);
+  const StreamSpec& stream =
+      action.kind == ActionKind::send_activation ? streams::activations : streams::gradients;
+  return std::max(passed, rank_.device.record(rank_.device.stream(stream)).time);
 }
 
 Communicator& StageMessages::group_of(ActionKind kind) const {

@@ -32,7 +32,7 @@ CpuDevice::CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory)
 CpuDevice::~CpuDevice() = default;
 
 void CpuDevice::run_on(Stream stream, const Operation& operation) {
-  if (const double until = busy_until_[static_cast<size_t>(stream)]; until > 0) wait_until(until);
+  if (const double until = busy_until_[stream.index]; until > 0) wait_until(until);
   if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
   std::visit(
       [&](const auto& op) {
@@ -69,16 +69,16 @@ void CpuDevice::wait_until(double moment) {
 }
 
 void CpuDevice::occupy(Stream stream, double seconds, std::string_view /*name*/) {
-  double& until = busy_until_[static_cast<size_t>(stream)];
+  double& until = busy_until_[stream.index];
   until = std::max(until, now()) + seconds;
 }
 
 Event CpuDevice::record(Stream stream) {
-  return {.time = std::max(busy_until_[static_cast<size_t>(stream)], now()), .handle = nullptr};
+  return {.time = std::max(busy_until_[stream.index], now()), .handle = nullptr};
 }
 
 void CpuDevice::wait(Stream stream, const Event& event) {
-  double& until = busy_until_[static_cast<size_t>(stream)];
+  double& until = busy_until_[stream.index];
   until = std::max(until, event.time);
 }
 

@@ -58,7 +58,7 @@ class CpuDevice final : public Device {
   CachingAllocator host_memory_{machine_memory()};
   std::unique_ptr<CpuGemm> gemm_;
   std::unique_ptr<CpuAttention> attention_;
-  std::array<double, stream_count> busy_until_{};  // by occupy()
+  std::array<double, most_streams> busy_until_{};  // by occupy()
 };
 
 }  // namespace frugal::kernels

@@ -32,13 +32,6 @@ namespace {
 /// moment then waits for a later one of the same stream: longer, never shorter.
 constexpr size_t event_count = 128;
 
-/// True for streams that other ranks wait for; they go before what is computed. A kernel of NCCL's
-/// that has to wait for places behind a product's keeps them waiting, too.
-bool goes_first(Stream stream) {
-  return stream != Stream::compute && stream != Stream::copy && stream != Stream::to_host &&
-         stream != Stream::from_host;
-}
-
 }  // namespace
 
 /// The compute stream's scratch memory: grows, and is kept. What it has outgrown is still used by
@@ -82,24 +75,27 @@ CudaDevice::CudaDevice(int index, int most_ahead) : index_(index), most_ahead_(m
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   multiprocessors_ = properties.multiProcessorCount;
   shared_memory_ = properties.sharedMemPerBlockOptin;
-  int least = 0, greatest = 0;
-  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    check(cudaStreamCreateWithPriority(&streams_[i], cudaStreamNonBlocking,
-                                       goes_first(static_cast<Stream>(i)) ? greatest : least),
-          "cudaStreamCreateWithPriority");
-    if (static_cast<Stream>(i) == Stream::compute)
-      scratch_[i] = std::make_unique<ComputeScratch>(memory_);
-    else
-      scratch_[i] = std::make_unique<NoScratch>();
-  }
-  for (auto& ring : events_) {
-    ring.resize(event_count);
-    for (cudaEvent_t& event : ring)
-      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  }
+  for (const Stream stream : {Stream::compute, Stream::copy})
+    CudaDevice::add_stream(stream, StreamUse::copies);
+  compute_scratch_ = std::make_unique<ComputeScratch>(memory_);
+  no_scratch_ = std::make_unique<NoScratch>();
   blas_ = std::make_unique<Blas>(memory_, gpus().at(static_cast<size_t>(index)));
   attention_ = std::make_unique<FusedAttentions>(memory_, index);
+}
+
+/// What other ranks wait for goes before what is computed: a kernel of NCCL's that has to wait for
+/// places behind a product's keeps them waiting, too.
+void CudaDevice::add_stream(Stream /*stream*/, StreamUse use) {
+  make_current();
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  Queue& queue = queues_.emplace_back();
+  check(cudaStreamCreateWithPriority(&queue.stream, cudaStreamNonBlocking,
+                                     use == StreamUse::copies ? least : greatest),
+        "cudaStreamCreateWithPriority");
+  queue.events.resize(event_count);
+  for (cudaEvent_t& event : queue.events)
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
 }
 
 CudaDevice::~CudaDevice() {
@@ -108,12 +104,12 @@ CudaDevice::~CudaDevice() {
   attention_.reset();
   blas_.reset();
   if (loaded_.data != nullptr) memory_.deallocate(loaded_.data, loaded_.bytes());
-  for (auto& scratch : scratch_) scratch.reset();
-  for (const auto& ring : events_)
-    for (const cudaEvent_t event : ring) cudaEventDestroy(event);
+  compute_scratch_.reset();
+  for (const Queue& queue : queues_)
+    for (const cudaEvent_t event : queue.events) cudaEventDestroy(event);
   for (const cudaEvent_t mark : marks_)
     if (mark != nullptr) cudaEventDestroy(mark);
-  for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+  for (const Queue& queue : queues_) cudaStreamDestroy(queue.stream);
 }
 
 /// Each thread has a current device of its own.
@@ -151,7 +147,7 @@ void CudaDevice::stay_near() {
     check(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   else
     Launch{.look = &look_}.wait_for(mark);
-  check(cudaEventRecord(mark, streams_[static_cast<size_t>(Stream::compute)]), "cudaEventRecord");
+  check(cudaEventRecord(mark, cuda_stream(Stream::compute)), "cudaEventRecord");
 }
 
 void CudaDevice::run_on(Stream stream, const Operation& operation) {
@@ -167,11 +163,10 @@ void CudaDevice::run_on(Stream stream, const Operation& operation) {
 }
 
 void CudaDevice::issue(Stream stream, const Operation& operation) {
-  const auto i = static_cast<size_t>(stream);
-  const Launch on{.stream = streams_[i],
+  const Launch on{.stream = cuda_stream(stream),
                   .multiprocessors = multiprocessors_,
                   .shared_memory = shared_memory_,
-                  .scratch = scratch_[i].get(),
+                  .scratch = (stream == Stream::compute ? compute_scratch_ : no_scratch_).get(),
                   .calls = &work_.calls,
                   .look = watches_.empty() ? nullptr : &look_};
   std::visit(
@@ -195,7 +190,7 @@ void CudaDevice::issue(Stream stream, const Operation& operation) {
 void CudaDevice::run_timed(const Operation& operation, const OnOperation& seen) {
   make_current();
   timed_.around(
-      stream(Stream::compute), [&] { run_on(Stream::compute, operation); },
+      cuda_stream(Stream::compute), [&] { run_on(Stream::compute, operation); },
       [operation, &seen](double seconds) { seen(operation, seconds); });
 }
 
@@ -207,7 +202,7 @@ void CudaDevice::time_operations(OnOperation seen) {
 double CudaDevice::seconds_on(Stream stream, const std::function<void()>& issue) {
   synchronize();
   const auto taken = std::make_shared<double>(0);  // an abort may leave the events for later
-  timed_.around(this->stream(stream), issue, [taken](double seconds) { *taken = seconds; });
+  timed_.around(cuda_stream(stream), issue, [taken](double seconds) { *taken = seconds; });
   synchronize();
   return *taken;
 }
@@ -215,11 +210,11 @@ double CudaDevice::seconds_on(Stream stream, const std::function<void()>& issue)
 void CudaDevice::occupy(Stream stream, double seconds, std::string_view name) {
   make_current();
   last_ = name;
-  const auto i = static_cast<size_t>(stream);
-  if (load_.blocks == 0) return cuda::occupy(streams_[i], seconds);
-  cuda::occupy(
-      {.stream = streams_[i], .multiprocessors = multiprocessors_, .shared_memory = shared_memory_},
-      seconds, load_, loaded_);
+  if (load_.blocks == 0) return cuda::occupy(cuda_stream(stream), seconds);
+  cuda::occupy({.stream = cuda_stream(stream),
+                .multiprocessors = multiprocessors_,
+                .shared_memory = shared_memory_},
+               seconds, load_, loaded_);
 }
 
 void CudaDevice::load_by_collectives(const CollectiveLoad& load) {
@@ -232,17 +227,16 @@ void CudaDevice::load_by_collectives(const CollectiveLoad& load) {
 
 Event CudaDevice::record(Stream stream) {
   make_current();
-  const auto i = static_cast<size_t>(stream);
-  const cudaEvent_t event = events_[i][next_event_[i]++ % event_count];
-  check(cudaEventRecord(event, streams_[i]), "cudaEventRecord");
+  Queue& queue = queues_.at(stream.index);
+  const cudaEvent_t event = queue.events[queue.next_event++ % event_count];
+  check(cudaEventRecord(event, queue.stream), "cudaEventRecord");
   return {.time = 0, .handle = event};
 }
 
 void CudaDevice::wait(Stream stream, const Event& event) {
   if (event.handle == nullptr) return;
   make_current();
-  check(cudaStreamWaitEvent(streams_[static_cast<size_t>(stream)],
-                            static_cast<cudaEvent_t>(event.handle), 0),
+  check(cudaStreamWaitEvent(cuda_stream(stream), static_cast<cudaEvent_t>(event.handle), 0),
         "cudaStreamWaitEvent");
 }
 
@@ -274,7 +268,7 @@ void CudaDevice::check_issued(cudaError_t error) const {
 void CudaDevice::synchronize() {
   ++work_.calls.synchronisations;
   cudaSetDevice(index_);  // where it tells of an earlier operation's error, so do the streams
-  for (const cudaStream_t stream : streams_) wait_for(stream);
+  for (const Queue& queue : queues_) wait_for(queue.stream);
   watch();  // an abort ends collectives too, and their results are none
   timed_.read();
 }
@@ -288,10 +282,10 @@ void CudaDevice::copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind 
   ++work_.calls.copies;
   ++work_.calls.synchronisations;
   // For what was computed, and not for messages that other ranks have yet to receive.
-  wait_for(streams_[static_cast<size_t>(Stream::compute)]);
+  wait_for(cuda_stream(Stream::compute));
   watch();
   if (bytes == 0) return;
-  const cudaStream_t stream = streams_[static_cast<size_t>(Stream::copy)];
+  const cudaStream_t stream = cuda_stream(Stream::copy);
   last_ = "copy";
   check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), "cudaMemcpyAsync");
   // It waits for nobody, and the host's memory must not go before it has ended.

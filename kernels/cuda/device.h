@@ -86,7 +86,7 @@ class CudaDevice final : public Device {
   void copy_from_host(const View& to, const void* host) override;
 
   /// Stream of CUDA's, for communicators.
-  cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)]; }
+  cudaStream_t cuda_stream(Stream stream) const { return queues_.at(stream.index).stream; }
   void make_current() const;
   /// Called again and again while synchronize() waits, and when all has ended; may throw. A device
   /// has as many as groups it is in, each of an owner that removes it.
@@ -103,6 +103,12 @@ class CudaDevice final : public Device {
  private:
   class ComputeScratch;
   class NoScratch;
+  struct Queue {
+    cudaStream_t stream = nullptr;
+    std::vector<cudaEvent_t> events;  // a ring: see record()
+    size_t next_event = 0;
+  };
+  void add_stream(Stream stream, StreamUse use) override;
   /// Throws std::logic_error for an operation that needs scratch memory on any but the compute
   /// stream.
   void run_on(Stream stream, const Operation& operation) override;
@@ -117,13 +123,11 @@ class CudaDevice final : public Device {
   int index_, most_ahead_;
   int multiprocessors_ = 0;
   size_t shared_memory_ = 0;
-  std::array<cudaStream_t, stream_count> streams_{};
+  std::vector<Queue> queues_;  // of each stream
   CudaMemory memory_{CudaMemory::Place::gpu}, host_memory_{CudaMemory::Place::host};
-  std::array<std::unique_ptr<Scratch>, stream_count> scratch_;
+  std::unique_ptr<Scratch> compute_scratch_, no_scratch_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<FusedAttentions> attention_;
-  std::array<std::vector<cudaEvent_t>, stream_count> events_;  // rings: see record()
-  std::array<size_t, stream_count> next_event_{};
   TimedEvents timed_;
   CollectiveLoad load_;
   View loaded_;  // what it reads and writes

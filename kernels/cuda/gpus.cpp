@@ -116,7 +116,7 @@ void copy_on_gpu(Device& device, const View& to, const View& from) {
     throw std::logic_error("a copy between views of different sizes, or on another device");
   gpu->make_current();
   cuda::check(cudaMemcpyAsync(to.data, from.data, static_cast<size_t>(to.bytes()),
-                              cudaMemcpyDeviceToDevice, gpu->stream(Stream::compute)),
+                              cudaMemcpyDeviceToDevice, gpu->cuda_stream(Stream::compute)),
               "cudaMemcpyAsync");
 }
 

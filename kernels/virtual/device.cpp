@@ -24,13 +24,6 @@ void take(int64_t bytes, int64_t& in_use, int64_t capacity, const Device& device
   in_use += bytes;
 }
 
-constexpr std::array collective_streams = {Stream::communication, Stream::sequences,
-                                           Stream::replicas, Stream::stages};
-
-bool is_collective(Stream stream) {
-  return std::ranges::find(collective_streams, stream) != collective_streams.end();
-}
-
 }  // namespace
 
 VirtualDevice::VirtualDevice(const Machine& machine, const Software& software, int devices_on_node)
@@ -89,7 +82,7 @@ double VirtualDevice::issue(Stream stream) {
 }
 
 double VirtualDevice::begin_of_next(Stream stream) {
-  if (auto& held = held_[static_cast<size_t>(stream)]; !held.empty())
+  if (auto& held = held_[stream.index]; !held.empty())
     for (const auto& until : std::exchange(held, {}))
       clock(stream) = std::max(clock(stream), until());
   state_.host += machine_.launch_overhead;
@@ -103,7 +96,7 @@ void VirtualDevice::occupy_between(Stream stream, std::string_view name, double 
 
 void VirtualDevice::keep_busy(Stream stream, std::string_view name, double begin, double end) {
   clock(stream) = end;
-  if (logging_) log_.push_back({stream, name, begin, end});
+  if (logging_) log_.push_back({stream_name(stream), name, begin, end});
 }
 
 void VirtualDevice::run_on(Stream stream, const Operation& operation) {
@@ -130,7 +123,7 @@ void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view 
 
 double VirtualDevice::beside_collectives(double begin, double seconds) {
   double longest = 0;
-  for (const Stream stream : collective_streams) {
+  for (const Stream stream : collectives_) {
     // A collective is issued before what overlaps it, so the whole overlap is known here.
     const double left = clock(stream) - begin;
     if (left <= 0) continue;
@@ -142,9 +135,9 @@ double VirtualDevice::beside_collectives(double begin, double seconds) {
 }
 
 double VirtualDevice::beside_others(Stream stream, double begin, double seconds) {
-  const auto crosses = [&](Stream of) { return crosses_nodes_[static_cast<size_t>(of)]; };
+  const auto crosses = [&](Stream of) { return crosses_nodes_[of.index]; };
   double all = seconds;
-  for (const Stream other : collective_streams) {
+  for (const Stream other : collectives_) {
     const double left = clock(other) - begin;
     if (other == stream || left <= 0 || crosses(other) != crosses(stream)) continue;
     // Each has half the link until the shorter one has ended.
@@ -160,8 +153,9 @@ void VirtualDevice::delay(Stream stream, double seconds) {
   clock(stream) += seconds;
   late(stream) += seconds;
   if (!logging_) return;
-  const auto last = std::find_if(log_.rbegin(), log_.rend(),
-                                 [&](const Interval& i) { return i.stream == stream; });
+  const auto last =
+      std::find_if(log_.rbegin(), log_.rend(),
+                   [of = stream_name(stream)](const Interval& i) { return i.stream == of; });
   if (last != log_.rend()) last->end += seconds;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <optional>
@@ -51,14 +52,14 @@ class VirtualDevice final : public Device, private Replay {
   /// Makes what is issued to the stream from now on begin after `until()`, which is called when the
   /// next of it is issued, and then forgotten.
   void hold(Stream stream, std::function<double()> until) {
-    held_[static_cast<size_t>(stream)].push_back(std::move(until));
+    held_[stream.index].push_back(std::move(until));
   }
   /// Forgets what streams are held for.
   void let_go() { held_ = {}; }
 
   /// Says that collectives of a stream cross nodes. Those of two streams at the same time share a
   /// link, and so go at half the rate, where both cross nodes or neither does.
-  void cross_nodes(Stream stream) { crosses_nodes_[static_cast<size_t>(stream)] = true; }
+  void cross_nodes(Stream stream) { crosses_nodes_[stream.index] = true; }
 
   /// The compute stream and the host wait for it.
   void hold_up(const Event& until);
@@ -79,7 +80,7 @@ class VirtualDevice final : public Device, private Replay {
 
   /// What kept a stream busy, and when.
   struct Interval {
-    Stream stream;
+    std::string_view stream;  ///< Device::stream_name()
     std::string_view name;
     double begin, end;
   };
@@ -99,6 +100,12 @@ class VirtualDevice final : public Device, private Replay {
   /// what goes on beside that does not hold it up.
   void hold_up_for_passes();
 
+  void add_stream(Stream stream, StreamUse use) override {
+    if (use == StreamUse::collectives) collectives_.push_back(stream);
+  }
+  bool is_collective(Stream stream) const {
+    return std::ranges::find(collectives_, stream) != collectives_.end();
+  }
   /// Takes longer while collectives are under way, which take a share of the device.
   void run_on(Stream stream, const Operation& operation) override;
   void run_timed(const Operation& operation, const OnOperation& seen) override;
@@ -115,9 +122,9 @@ class VirtualDevice final : public Device, private Replay {
   double beside_others(Stream stream, double begin, double seconds);
   /// Delays what is under way on a collectives' stream by so much.
   void delay(Stream stream, double seconds);
-  double& clock(Stream stream) { return state_.clocks[static_cast<size_t>(stream)]; }
-  double& late(Stream stream) { return state_.late[static_cast<size_t>(stream)]; }
-  double late(Stream stream) const { return state_.late[static_cast<size_t>(stream)]; }
+  double& clock(Stream stream) { return state_.clocks[stream.index]; }
+  double& late(Stream stream) { return state_.late[stream.index]; }
+  double late(Stream stream) const { return state_.late[stream.index]; }
   /// Issues something: when the host has done so and its stream is free.
   double begin_of_next(Stream stream);
   /// For so long, if no collective runs beside it.
@@ -135,8 +142,9 @@ class VirtualDevice final : public Device, private Replay {
   const double shared_speed_;      ///< of compute beside a collective, in (0, 1)
   const double collective_speed_;  ///< of a collective beside compute, in (0, 1]
   State state_;
-  std::array<bool, stream_count> crosses_nodes_{};
-  std::array<std::vector<std::function<double()>>, stream_count> held_;
+  std::vector<Stream> collectives_;
+  std::array<bool, most_streams> crosses_nodes_{};
+  std::array<std::vector<std::function<double()>>, most_streams> held_;
   std::optional<PyTorchAllocator> allocator_;  // of a program that has one
   const int64_t capacity_, host_capacity_;
   Stretch* noted_ = nullptr;   // until it is stopped: `work` is that of before it

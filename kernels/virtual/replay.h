@@ -49,9 +49,9 @@ class Replay {
   };
   /// How far the streams and the host are, in seconds, and the memory in use.
   struct State {
-    std::array<double, stream_count> clocks{};
+    std::array<double, most_streams> clocks{};
     double host = 0;
-    std::array<double, stream_count> late{};  ///< what computation has delayed collectives by
+    std::array<double, most_streams> late{};  ///< what computation has delayed collectives by
     int64_t in_use = 0, host_in_use = 0;
   };
   /// And what has been done on the way there.

@@ -13,6 +13,8 @@
 namespace frugal::kernels {
 namespace {
 
+constexpr StreamSpec communication{"communication", StreamUse::collectives};
+
 class CudaDeviceTest : public ::testing::Test {
  protected:
   View floats(int64_t count) { return {device_->allocate(count * 4), DType::f32, {count}}; }
@@ -124,7 +126,7 @@ TEST_F(CudaDeviceTest, TimesOperationsWithoutAStop) {
 /// What a stream takes for what it is given, and not for what was there before.
 TEST_F(CudaDeviceTest, SaysWhatAStreamTakes) {
   constexpr double before = 0.2, pause = 2e-3;
-  for (const Stream stream : {Stream::compute, Stream::communication}) {
+  for (const Stream stream : {Stream::compute, device_->stream(communication)}) {
     device_->occupy(stream, before, "before");
     int issued = 0;
     const double taken = device_->seconds_on(stream, [&] {
@@ -176,9 +178,9 @@ TEST_F(CudaDeviceTest, StreamsWaitForEachOther) {
   device_->execute(Fill{x, 1});
   device_->synchronize();
   const double start = device_->now();
-  device_->occupy(Stream::communication, 0.02, "test");
-  device_->execute_on(Stream::communication, Fill{x, 2});
-  device_->wait(Stream::compute, device_->record(Stream::communication));
+  device_->occupy(device_->stream(communication), 0.02, "test");
+  device_->execute_on(device_->stream(communication), Fill{x, 2});
+  device_->wait(Stream::compute, device_->record(device_->stream(communication)));
   device_->execute(Convert{x, x});
   EXPECT_EQ(read(x)[12345], 2);
   EXPECT_GE(device_->now() - start, 0.02);
@@ -193,7 +195,7 @@ TEST_F(CudaDeviceTest, WhatStandsForACollectiveTakesWhatItWould) {
   EXPECT_GE(device->reserved() - before, int64_t{128} << 20);
   device->synchronize();
   const double start = device->now();
-  device->occupy(Stream::communication, 0.02, "test");
+  device->occupy(device->stream(communication), 0.02, "test");
   device->synchronize();
   EXPECT_GE(device->now() - start, 0.02);
   EXPECT_THROW(load_by_collectives(*std::make_unique<CpuDevice>(1), {}), std::logic_error);
@@ -209,7 +211,7 @@ TEST_F(CudaDeviceTest, ComputesBesideWhatIsModelled) {
   for (int attempt = 0; attempt < 20 && fastest >= modelled; ++attempt) {
     device_->synchronize();
     const double start = device_->now();
-    device_->occupy(Stream::communication, modelled, "test");
+    device_->occupy(device_->stream(communication), modelled, "test");
     device_->execute(Fill{x, 3});
     const Event done = device_->record(Stream::compute);
     device_->wait(Stream::copy, done);

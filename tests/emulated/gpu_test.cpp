@@ -129,7 +129,7 @@ TEST_F(EmulatedGpu, ScratchMemoryIsTheComputeStreamsAlone) {
   device_->execute(Fill{x, 1});
   device_->execute(Fill{total, 0});
   device_->execute(Sum{x, total});
-  for (const Stream stream : {Stream::communication, Stream::copy})
+  for (const Stream stream : {device_->stream({"messages", StreamUse::messages}), Stream::copy})
     EXPECT_THROW(device_->execute_on(stream, Sum{x, total}), std::logic_error);
   double sum = 0;
   device_->copy_to_host(&sum, total);

@@ -36,19 +36,17 @@ class LateDevice final : public Device {
   Event record(Stream stream) override {
     if (stream == Stream::compute) return {.time = static_cast<double>(computed_)};
     handles_.push_back(stream);
-    return {.time = static_cast<double>(late_.at(index(stream)).size()),
-            .handle = &handles_.back()};
+    return {.time = static_cast<double>(late_.at(stream.index).size()), .handle = &handles_.back()};
   }
   void wait(Stream stream, const Event& event) override {
     const auto count = static_cast<size_t>(event.time);
     if (event.handle == nullptr)
-      known_.at(index(stream)) = std::max(known_.at(index(stream)), count);
+      known_.at(stream.index) = std::max(known_.at(stream.index), count);
     else
       finish(*static_cast<const Stream*>(event.handle), count);
   }
   void synchronize() override {
-    for (int i = 0; i < stream_count; ++i)
-      finish(static_cast<Stream>(i), late_.at(static_cast<size_t>(i)).size());
+    for (uint8_t i = 0; i < most_streams; ++i) finish({i}, late_.at(i).size());
   }
   double now() override { return cpu_.now(); }
 
@@ -70,24 +68,23 @@ class LateDevice final : public Device {
       return cpu_.execute(operation);
     }
     const Transfer& transfer = std::get<Transfer>(operation);
-    EXPECT_EQ(known_.at(index(stream)), computed_) << "it begins before its operand is computed";
+    EXPECT_EQ(known_.at(stream.index), computed_) << "it begins before its operand is computed";
     constexpr int not_a_number = 0xff;
     std::memset(transfer.to.data, not_a_number, static_cast<size_t>(transfer.to.bytes()));
-    late_.at(index(stream)).push_back(transfer);
+    late_.at(stream.index).push_back(transfer);
     ++transfers;
   }
-  static size_t index(Stream stream) { return static_cast<size_t>(stream); }
   /// The first `count` that the stream was given.
   void finish(Stream stream, size_t count) {
-    for (size_t& done = done_.at(index(stream)); done < count; ++done)
-      cpu_.execute(late_.at(index(stream)).at(done));
+    for (size_t& done = done_.at(stream.index); done < count; ++done)
+      cpu_.execute(late_.at(stream.index).at(done));
   }
 
   CpuDevice cpu_{1};
   size_t computed_ = 0;
-  std::array<size_t, stream_count> known_{};  ///< of what is computed, that a stream waits for
-  std::array<std::vector<Transfer>, stream_count> late_;
-  std::array<size_t, stream_count> done_{};
+  std::array<size_t, most_streams> known_{};  ///< of what is computed, that a stream waits for
+  std::array<std::vector<Transfer>, most_streams> late_;
+  std::array<size_t, most_streams> done_{};
   std::deque<Stream> handles_;
 };
 

@@ -86,7 +86,7 @@ TEST(OffloadTime, ASlowLinkBoundsTheStep) {
 
 /// What a stream was busy with.
 using Intervals = std::vector<VirtualDevice::Interval>;
-Intervals intervals_of(const VirtualDevice& device, Stream stream) {
+Intervals intervals_of(const VirtualDevice& device, std::string_view stream) {
   Intervals all;
   for (const VirtualDevice::Interval& interval : device.log())
     if (interval.stream == stream) all.push_back(interval);
@@ -115,8 +115,8 @@ TEST(OffloadTime, TheTwoDirectionsDoNotWaitForEachOther) {
   auto& device = dynamic_cast<VirtualDevice&>(cluster->rank(0).device);
   device.keep_log(true);
   (void)trainer.step(Batch(4));
-  const Intervals there = intervals_of(device, Stream::to_host),
-                  back = intervals_of(device, Stream::from_host);
+  const Intervals there = intervals_of(device, streams::to_host.name),
+                  back = intervals_of(device, streams::from_host.name);
   const int64_t layers = c.model.layers / 2;
   ASSERT_EQ(there.size(), back.size());
   EXPECT_EQ(std::ssize(there), tensors_of_layer * layers * 4) << "another microbatch is next";

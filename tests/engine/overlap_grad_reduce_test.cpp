@@ -172,7 +172,7 @@ class OverlappedTime : public ::testing::Test {
     for (const VirtualDevice::Interval& interval : device.log()) {
       const bool divided = config.shard == Shard::optimizer;  // and the norm is an all-reduce
       const bool sum = interval.name == (divided ? "reduce-scatter" : "all-reduce");
-      if (sum && interval.stream == Stream::replicas) step.sums.push_back(interval);
+      if (sum && interval.stream == streams::replicas.name) step.sums.push_back(interval);
       if (interval.name == "embedding-backward") step.backward_end = interval.end;
     }
     return step;

@@ -9,6 +9,9 @@
 namespace frugal::kernels {
 namespace {
 
+constexpr StreamSpec communication{"communication", StreamUse::collectives},
+    replicas{"replicas", StreamUse::collectives};
+
 class VirtualDeviceTest : public ::testing::Test {
  protected:
   const Machine machine = find_machine("a100-selene");
@@ -74,13 +77,13 @@ TEST_F(VirtualDeviceTest, SmallOperationsAreBoundByTheHost) {
 }
 
 TEST_F(VirtualDeviceTest, StreamsOverlapAndEventsOrderThem) {
-  device.occupy(Stream::communication, 1, "first");
+  device.occupy(device.stream(communication), 1, "first");
   device.occupy(Stream::copy, 1, "second");
   EXPECT_NEAR(device.now(), 1 + 2 * launch, 1e-12);
-  device.wait(Stream::copy, device.record(Stream::communication));
+  device.wait(Stream::copy, device.record(device.stream(communication)));
   EXPECT_NEAR(device.record(Stream::copy).time, 1 + 2 * launch, 1e-12) << "that was over already";
-  device.occupy(Stream::communication, 1, "third");
-  device.wait(Stream::copy, device.record(Stream::communication));
+  device.occupy(device.stream(communication), 1, "third");
+  device.wait(Stream::copy, device.record(device.stream(communication)));
   device.occupy(Stream::copy, 1, "fourth");
   EXPECT_NEAR(device.now(), 3 + launch, 1e-9);
 }
@@ -95,14 +98,14 @@ TEST_F(VirtualDeviceTest, SynchronizeHoldsTheHost) {
 
 TEST_F(VirtualDeviceTest, CollectivesTakeAShareFromWhatRunsBesideThem) {
   const double speed = 1 - machine.collective_share;
-  device.occupy(Stream::communication, 1, "all-reduce");  // longer than the operation
+  device.occupy(device.stream(communication), 1, "all-reduce");  // longer than the operation
   device.execute(fill);
   EXPECT_NEAR(device.record(Stream::compute).time, 2 * launch + seconds / speed, 1e-12);
 
   Machine undisturbed = machine;
   undisturbed.compute_share = 0;
   VirtualDevice other(undisturbed);
-  other.occupy(Stream::communication, seconds / 2, "all-reduce");  // shorter
+  other.occupy(other.stream(communication), seconds / 2, "all-reduce");  // shorter
   other.execute(fill);
   const double shared = seconds / 2 - launch;  // the operation begins one launch later
   EXPECT_NEAR(other.now(), 2 * launch + shared + (seconds - shared * speed), 1e-12);
@@ -116,8 +119,8 @@ TEST_F(VirtualDeviceTest, CollectivesAreSlowerBesideComputation) {
   for (const double alone : {0.4, 10.0}) {  // of an operation's time
     VirtualDevice other(both);
     other.keep_log(true);
-    other.occupy(Stream::communication, alone * seconds, "all-reduce");
-    const Event end = other.record(Stream::communication);
+    other.occupy(other.stream(communication), alone * seconds, "all-reduce");
+    const Event end = other.record(other.stream(communication));
     other.execute(fill);
     const double left = alone * seconds - launch;
     const double together = std::min(2 * seconds, left / 0.75);
@@ -126,7 +129,7 @@ TEST_F(VirtualDeviceTest, CollectivesAreSlowerBesideComputation) {
     const double late = launch + alone * seconds + together / 4;
     EXPECT_NEAR(other.record(Stream::copy).time, late, 1e-12);
     EXPECT_NEAR(other.log().front().end, late, 1e-12);
-    other.occupy(Stream::communication, seconds, "broadcast");  // behind it
+    other.occupy(other.stream(communication), seconds, "broadcast");  // behind it
     EXPECT_GE(other.log().back().begin, late);
   }
 }
@@ -136,10 +139,10 @@ TEST_F(VirtualDeviceTest, ADelayIsOfCollectivesThatAreUnderWay) {
   Machine both = machine;
   both.compute_share = 0.5;
   VirtualDevice other(both);
-  other.occupy(Stream::communication, seconds, "first");
-  const Event first = other.record(Stream::communication);
+  other.occupy(other.stream(communication), seconds, "first");
+  const Event first = other.record(other.stream(communication));
   other.wait(Stream::compute, first);
-  other.occupy(Stream::communication, 10 * seconds, "second");
+  other.occupy(other.stream(communication), 10 * seconds, "second");
   other.execute(fill);
   const double done = other.record(Stream::compute).time;
   other.wait(Stream::compute, first);
@@ -152,29 +155,29 @@ TEST_F(VirtualDeviceTest, CollectivesOfTwoStreamsShareALink) {
   for (const bool same_link : {false, true}) {
     VirtualDevice other(machine);
     other.keep_log(true);
-    if (!same_link) other.cross_nodes(Stream::replicas);
-    other.occupy(Stream::replicas, 10, "all-gather");
-    const Event gathered = other.record(Stream::replicas);
-    other.occupy(Stream::communication, 2, "all-reduce");
+    if (!same_link) other.cross_nodes(other.stream(replicas));
+    other.occupy(other.stream(replicas), 10, "all-gather");
+    const Event gathered = other.record(other.stream(replicas));
+    other.occupy(other.stream(communication), 2, "all-reduce");
     const double begin = 2 * launch;
-    EXPECT_NEAR(other.record(Stream::communication).time, begin + (same_link ? 4 : 2), 1e-9);
+    EXPECT_NEAR(other.record(other.stream(communication)).time, begin + (same_link ? 4 : 2), 1e-9);
     other.wait(Stream::compute, gathered);
     EXPECT_NEAR(other.record(Stream::compute).time, launch + 10 + (same_link ? 2 : 0), 1e-9);
     EXPECT_NEAR(other.log().front().end, launch + 10 + (same_link ? 2 : 0), 1e-9);
     VirtualDevice third(machine);
-    if (!same_link) third.cross_nodes(Stream::replicas);
-    third.occupy(Stream::communication, 2, "all-reduce");
-    third.occupy(Stream::replicas, 10, "all-gather");  // longer than what is left
-    EXPECT_NEAR(third.record(Stream::replicas).time, same_link ? 12 : 10, 3 * launch);
+    if (!same_link) third.cross_nodes(third.stream(replicas));
+    third.occupy(third.stream(communication), 2, "all-reduce");
+    third.occupy(third.stream(replicas), 10, "all-gather");  // longer than what is left
+    EXPECT_NEAR(third.record(third.stream(replicas)).time, same_link ? 12 : 10, 3 * launch);
   }
 }
 
 /// Computation beside collectives of several streams is slower until the last of them has ended.
 TEST_F(VirtualDeviceTest, ComputationIsBesideTheLongestCollective) {
   const double speed = 1 - machine.collective_share;
-  device.cross_nodes(Stream::replicas);
-  device.occupy(Stream::replicas, 1, "all-gather");
-  device.occupy(Stream::communication, seconds / 100, "all-reduce");
+  device.cross_nodes(device.stream(replicas));
+  device.occupy(device.stream(replicas), 1, "all-gather");
+  device.occupy(device.stream(communication), seconds / 100, "all-reduce");
   device.execute(fill);
   EXPECT_NEAR(device.record(Stream::compute).time, 3 * launch + seconds / speed, 1e-12);
 }
@@ -186,7 +189,7 @@ TEST_F(VirtualDeviceTest, LogsWhenAsked) {
   device.execute(fill);
   ASSERT_EQ(device.log().size(), 1U);
   EXPECT_EQ(device.log()[0].name, "fill");
-  EXPECT_EQ(device.log()[0].stream, Stream::compute);
+  EXPECT_EQ(device.log()[0].stream, "compute");
   EXPECT_DOUBLE_EQ(device.log()[0].end - device.log()[0].begin, seconds);
 }
 
@@ -225,10 +228,10 @@ TEST_F(VirtualDeviceTest, PlaysATape) {
     to.execute(fill);
     const Event early = to.record(Stream::compute);
     to.execute(fill);
-    to.wait(Stream::communication, early);
-    to.occupy(Stream::communication, 4.3 * seconds, "all-reduce");
+    to.wait(to.stream(communication), early);
+    to.occupy(to.stream(communication), 4.3 * seconds, "all-reduce");
     to.execute(fill);  // beside it
-    to.wait(Stream::compute, to.record(Stream::communication));
+    to.wait(Stream::compute, to.record(to.stream(communication)));
     to.execute_on(Stream::copy, fill);
     (void)to.allocate(1000);
     to.deallocate(nullptr, 300);
@@ -241,15 +244,14 @@ TEST_F(VirtualDeviceTest, PlaysATape) {
   VirtualDevice played(machine), issued(machine);
   for (VirtualDevice* each : {&played, &issued}) {
     each->keep_log(true);
-    each->occupy(Stream::communication, seconds / 3, "broadcast");
+    each->occupy(each->stream(communication), seconds / 3, "broadcast");
   }
   for (int i = 0; i < 3; ++i) {
     played.replay()->repeat(stretch);
     issue(issued);
   }
-  for (int stream = 0; stream < stream_count; ++stream)
-    EXPECT_EQ(played.record(static_cast<Stream>(stream)).time,
-              issued.record(static_cast<Stream>(stream)).time);
+  for (uint8_t stream = 0; stream < most_streams; ++stream)
+    EXPECT_EQ(played.record(Stream{stream}).time, issued.record(Stream{stream}).time);
   EXPECT_EQ(played.now(), issued.now());
   EXPECT_EQ(played.bytes_in_use(), issued.bytes_in_use());
   EXPECT_EQ(played.work().total().count, issued.work().total().count);

@@ -63,14 +63,14 @@ class ThreadPeers final : public NcclPeers {
 class NcclGroup final : public Group {
  public:
   NcclGroup(const std::vector<Device*>& devices, double deadline,
-            const std::vector<Stream>& streams, MessagesTo messages)
+            const std::vector<StreamSpec>& streams, MessagesTo messages)
       : peers_(static_cast<int>(devices.size()), deadline) {
     for (size_t rank = 0; rank < devices.size(); ++rank) {
       auto& gpu = dynamic_cast<CudaDevice&>(*devices[rank]);
       communicators_.push_back(make_communicator(peers_, peers_.add_link(gpu),
                                                  {.rank = static_cast<int>(rank),
                                                   .device = gpu,
-                                                  .stream = streams.at(rank),
+                                                  .stream = gpu.stream(streams.at(rank)),
                                                   .messages = messages}));
     }
   }
@@ -118,12 +118,13 @@ std::string why_no_shared_gpus() {
 }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
-                                       Stream stream, MessagesTo messages) {
+                                       StreamSpec stream, MessagesTo messages) {
   return make_nccl_group(devices, deadline, std::vector(devices.size(), stream), messages);
 }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
-                                       const std::vector<Stream>& streams, MessagesTo messages) {
+                                       const std::vector<StreamSpec>& streams,
+                                       MessagesTo messages) {
   return std::make_unique<NcclGroup>(devices, deadline, streams, messages);
 }
 

@@ -68,18 +68,18 @@ constexpr int64_t nccl_memory(MessagesTo messages, int blocks, int exchanging = 
 /// Throws InputError where the build has no NCCL.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
                                        double deadline = LocalGroup::default_deadline,
-                                       Stream stream = Stream::communication,
+                                       StreamSpec stream = streams::tensors,
                                        MessagesTo messages = MessagesTo::nobody);
 /// Makes a group with a stream for each rank.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
-                                       const std::vector<Stream>& streams, MessagesTo messages);
+                                       const std::vector<StreamSpec>& streams, MessagesTo messages);
 
 class World;
 
 /// This process's part in a group of processes.
 struct NcclProcess {
   std::string_view name = {};  ///< the group's, for messages: "tensor"
-  Stream stream = Stream::communication;
+  StreamSpec stream = streams::tensors;
   MessagesTo messages = MessagesTo::nobody;
 };
 /// Makes a group of ranks that are processes of a world; `device` is this one's. All processes of

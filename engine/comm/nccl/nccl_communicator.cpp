@@ -218,7 +218,7 @@ class NcclWork final : public Pending::Work {
       : peers_(peers), device_(device), end_(std::move(end)) {}
   void wait() override {
     peers_.check();
-    end_->hold(device_.stream(Stream::compute));
+    end_->hold(device_.cuda_stream(Stream::compute));
   }
 
  private:
@@ -354,7 +354,7 @@ class NcclCommunicator final : public Communicator {
     connect();
     device_.stay_near();
     device_.wait(stream_, device_.record(Stream::compute));
-    auto* const stream = device_.stream(stream_);
+    auto* const stream = device_.cuda_stream(stream_);
     const auto begin = watch_.notes() ? std::make_shared<const Moment>(stream) : nullptr;
     link_.use(call, [&](ncclComm_t comm) { return issue(comm, stream); });
     // Only then has it been issued to the stream.

@@ -80,7 +80,7 @@ std::unique_ptr<Group> make_nccl_process_group(World& world, const std::vector<i
       world, static_cast<int>(ranks.size()), id,
       NcclPlace{.rank = static_cast<int>(place - ranks.begin()),
                 .device = dynamic_cast<CudaDevice&>(device),
-                .stream = own.stream,
+                .stream = device.stream(own.stream),
                 .messages = own.messages,
                 .activity = &world.activity(),
                 .group = own.name});

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -30,19 +31,19 @@ enum class Track : uint8_t {
   from_host,
   ends
 };
-constexpr std::array<const char*, 13> track_names = {"passes",
-                                                     "waits",
-                                                     "activations to later stages",
-                                                     "gradients to earlier stages",
-                                                     "stream: compute",
-                                                     "stream: communication",
-                                                     "stream: sequences",
-                                                     "stream: replicas",
-                                                     "stream: stages",
-                                                     "stream: copy",
-                                                     "stream: to host",
-                                                     "stream: from host",
-                                                     "stream: ends"};
+constexpr std::array<std::string_view, 13> track_names = {"passes",
+                                                          "waits",
+                                                          "activations to later stages",
+                                                          "gradients to earlier stages",
+                                                          "stream: compute",
+                                                          "stream: communication",
+                                                          "stream: sequences",
+                                                          "stream: replicas",
+                                                          "stream: stages",
+                                                          "stream: copy",
+                                                          "stream: to host",
+                                                          "stream: from host",
+                                                          "stream: ends"};
 
 Track track_of(const Action& action) {
   if (!is_message(action.kind)) return Track::passes;
@@ -50,36 +51,11 @@ Track track_of(const Action& action) {
   return action.kind == ActionKind::send_activation ? Track::activations : Track::gradients;
 }
 
-/// Nothing where other spans show it.
-std::optional<Track> track_of(Stream stream) {
-  switch (stream) {
-    case Stream::compute:
-      return Track::compute;
-    case Stream::communication:
-      return Track::communication;
-    case Stream::sequences:
-      return Track::sequences;
-    case Stream::replicas:
-      return Track::replicas;
-    case Stream::stages:
-      return Track::stages;
-    case Stream::copy:
-      return Track::copy;
-    case Stream::to_host:
-      return Track::to_host;
-    case Stream::from_host:
-      return Track::from_host;
-    case Stream::ends:
-      return Track::ends;
-    case Stream::activations:
-    case Stream::gradients:
-    case Stream::arriving_activations:
-    case Stream::arriving_gradients:
-    case Stream::returning_activations:
-    case Stream::returning_gradients:
-      break;
-  }
-  return std::nullopt;
+/// Of a stream by its name; nothing where other spans show it.
+std::optional<Track> track_of(std::string_view stream) {
+  const auto found = std::ranges::find(track_names, fmt::format("stream: {}", stream));
+  if (found == track_names.end()) return std::nullopt;
+  return static_cast<Track>(found - track_names.begin());
 }
 
 /// "F3": the version of the weights stands among the arguments.

@@ -25,7 +25,7 @@ class ModelledOnVirtualDevice : public ::testing::Test {
   const Fill fill{View(nullptr, DType::f32, {1 << 28}), 0};
 
   double compute() { return device.record(Stream::compute).time; }
-  double communication() { return device.record(Stream::communication).time; }
+  double communication() { return device.record(device.stream(streams::tensors)).time; }
 };
 
 TEST_F(ModelledOnVirtualDevice, ChargesWhatTheCostModelSays) {
@@ -228,12 +228,12 @@ TEST_F(ModelledOnCpu, WorkBesideItAndCopiesDoNotPushTheEndBack) {
   const double earliest = device.now();
   Pending pending = c.all_gather(view(shard), view(data));
   const double latest = device.now();
-  const double end = device.record(Stream::communication).time;
+  const double end = device.record(device.stream(streams::tensors)).time;
   const double seconds = costs.all_gather(costs.group(ranks), 4.0 * ranks * count);
   EXPECT_GE(end, earliest + seconds);
   EXPECT_LE(end, std::max(latest + seconds, device.now()));
   device.execute(Fill{view(shard), 2});
-  const double still = device.record(Stream::communication).time;
+  const double still = device.record(device.stream(streams::tensors)).time;
   EXPECT_TRUE(still == end || device.now() > end) << "the end moved by " << still - end;
   pending.wait();
   EXPECT_GE(device.record(Stream::compute).time, end);
@@ -244,7 +244,7 @@ TEST_F(ModelledOnCpu, CollectivesFollowEachOther) {
   const double begin = device.now();
   std::vector<Pending> pending;
   for (int i = 0; i < 3; ++i) pending.push_back(c.all_reduce(view(data)));
-  EXPECT_GE(device.record(Stream::communication).time, begin + 3 * latency);
+  EXPECT_GE(device.record(device.stream(streams::tensors)).time, begin + 3 * latency);
   pending.back().wait();
   EXPECT_GE(device.record(Stream::compute).time, begin + 3 * latency);
 }
@@ -266,7 +266,7 @@ TEST_F(ModelledOnCpu, AGroupOfOneNeedsNoMachine) {
   EXPECT_EQ(part(data, 0), shard);
   c.send(view(shard), 0).wait();
   c.barrier();
-  const double end = device.record(Stream::communication).time;
+  const double end = device.record(device.stream(streams::tensors)).time;
   EXPECT_LE(end, device.now()) << "nothing is modelled";
 }
 
@@ -301,10 +301,10 @@ class SlowDevice final : public Device {
   void copy_from_host(const View&, const void*) override {}
 
  private:
-  double& until(Stream stream) { return until_[static_cast<size_t>(stream)]; }
+  double& until(Stream stream) { return until_[stream.index]; }
   const bool asynchronous_;
   double clock_ = 0;
-  std::array<double, stream_count> until_{};
+  std::array<double, most_streams> until_{};
 };
 
 class ModelledBesideCopies : public ::testing::TestWithParam<bool> {

@@ -43,11 +43,14 @@ struct Pipeline {
   double clock(int stage, Stream stream) const {
     return devices[static_cast<size_t>(stage)]->record(stream).time;
   }
+  double clock(int stage, const StreamSpec& stream) const {
+    return clock(stage, devices[static_cast<size_t>(stage)]->stream(stream));
+  }
   /// When what a stage computed began.
   std::vector<double> begins(size_t stage) const {
     std::vector<double> times;
     for (const auto& interval : devices[stage]->log())
-      if (interval.stream == Stream::compute) times.push_back(interval.begin);
+      if (interval.stream == "compute") times.push_back(interval.begin);
     return times;
   }
 

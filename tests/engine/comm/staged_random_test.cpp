@@ -11,6 +11,9 @@
 namespace frugal::engine {
 namespace {
 
+/// Handles that the devices of a Pipeline give, in the order in which it asks for them.
+constexpr Stream activations{2}, gradients{3}, communication{4};
+
 /// What a stage of a random program does.
 struct Step {
   enum Kind : uint8_t { compute, send, receive, reduce, reduce_ends } kind;
@@ -59,7 +62,7 @@ RandomRun random_program(uint64_t seed) {
     if (what < 8) {
       program.steps.push_back({Step::compute, stage, 0, Stream::compute, 1e-6 * draw(300), {}});
     } else if (what < 13) {
-      const Stream stream = draw(2) == 0 ? Stream::activations : Stream::gradients;
+      const Stream stream = draw(2) == 0 ? activations : gradients;
       const int peer = (stage + 1 + draw(stages - 1)) % stages;
       on_their_way.push_back({Step::send, stage, peer, stream, 0, data});
       program.steps.push_back(on_their_way.back());
@@ -71,14 +74,14 @@ RandomRun random_program(uint64_t seed) {
       for (int s = 0; s < stages; ++s)
         if (!ends || s == 0 || s == stages - 1)
           program.steps.push_back(
-              {ends ? Step::reduce_ends : Step::reduce, s, 0, Stream::communication, 0, data});
+              {ends ? Step::reduce_ends : Step::reduce, s, 0, communication, 0, data});
     }
   }
   while (!on_their_way.empty()) receive(0);
   return program;
 }
 
-using Clocks = std::vector<std::array<double, stream_count>>;
+using Clocks = std::vector<std::array<double, most_streams>>;
 
 /// What the clocks must be: the program run by one thread, on plain numbers.
 class Oracle {
@@ -92,15 +95,14 @@ class Oracle {
         host_(clocks_.size()) {
     for (const Step& step : program.steps) run(step);
     for (int stage = 0; stage < program.sizes.stages; ++stage)  // which waits for what it sent
-      clock(stage, Stream::compute) =
-          std::max({clock(stage, Stream::compute), clock(stage, Stream::activations),
-                    clock(stage, Stream::gradients)});
+      clock(stage, Stream::compute) = std::max(
+          {clock(stage, Stream::compute), clock(stage, activations), clock(stage, gradients)});
   }
   const Clocks& clocks() const { return clocks_; }
 
  private:
   double& clock(int stage, Stream stream) {
-    return clocks_[static_cast<size_t>(stage)][static_cast<size_t>(stream)];
+    return clocks_[static_cast<size_t>(stage)][stream.index];
   }
   void hold_up(int stage, double until) {
     double& compute = clock(stage, Stream::compute);
@@ -152,13 +154,13 @@ class Oracle {
   }
   /// The last of those who meet knows when it begins.
   void meet(const Step& step, const GroupSpec& group, double bytes, int per_node) {
-    ready_.emplace_back(step.stage, issue(step.stage, Stream::communication));
+    ready_.emplace_back(step.stage, issue(step.stage, communication));
     if (std::ssize(ready_) < topology_.size(group)) return;
     double begin = 0;
     for (const auto& [stage, time] : ready_) begin = std::max(begin, time);
     const CostModel::Group members = topology_.on_nodes(group, 0, per_node);
     for (const auto& [stage, time] : ready_)
-      clock(stage, Stream::compute) = clock(stage, Stream::communication) =
+      clock(stage, Stream::compute) = clock(stage, communication) =
           begin + costs_.all_reduce(members, bytes);
     ready_.clear();
   }
@@ -181,8 +183,7 @@ void run_stage(const RandomRun& program, Pipeline& pipeline, int stage, std::mt1
   for (const Step& step : program.steps) {
     if (step.stage != stage) continue;
     for (auto i = random() % 4; i > 0; --i) std::this_thread::yield();
-    StagedGroup& messages =
-        step.stream == Stream::gradients ? *pipeline.backward : *pipeline.forward;
+    StagedGroup& messages = step.stream == gradients ? *pipeline.backward : *pipeline.forward;
     switch (step.kind) {
       case Step::compute:
         device.occupy(Stream::compute, step.seconds, "compute");
@@ -217,7 +218,7 @@ TEST(StagedGroupRandom, ClocksDoNotDependOnThreads) {
       for (const auto& device : pipeline.devices) {
         clocks.emplace_back();
         for (size_t i = 0; i < clocks.back().size(); ++i)
-          clocks.back()[i] = device->record(static_cast<Stream>(i)).time;
+          clocks.back()[i] = device->record(Stream{static_cast<uint8_t>(i)}).time;
       }
       ASSERT_EQ(clocks, expected) << "program " << seed << ", interleaving " << interleaving;
     }

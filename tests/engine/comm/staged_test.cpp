@@ -49,14 +49,16 @@ TEST(StagedGroup, MessagesOfOneDirectionFollowEachOther) {
   std::vector<Pending> sent;
   for (int i = 0; i < 2; ++i) sent.push_back(first.send(unit, 1));
   sent.push_back(pipeline.backward->communicator(0).send(unit, 1));
-  EXPECT_EQ(pipeline.clock(0, Stream::activations), 2);
-  EXPECT_EQ(pipeline.clock(0, Stream::gradients), 1) << "the directions do not wait for each other";
+  EXPECT_EQ(pipeline.clock(0, streams::activations), 2);
+  EXPECT_EQ(pipeline.clock(0, streams::gradients), 1)
+      << "the directions do not wait for each other";
   EXPECT_EQ(pipeline.clock(0, Stream::compute), 0) << "sending returns at once";
   second.receive(unit, 0).wait();
   EXPECT_EQ(pipeline.clock(1, Stream::compute), 1);
   second.receive(unit, 0).wait();
   EXPECT_EQ(pipeline.clock(1, Stream::compute), 2);
-  EXPECT_EQ(pipeline.clock(1, Stream::activations), 1) << "the second receive waited for the first";
+  EXPECT_EQ(pipeline.clock(1, streams::activations), 1)
+      << "the second receive waited for the first";
   sent[1].wait();
   EXPECT_EQ(pipeline.clock(0, Stream::compute), 2) << "its memory is free again";
 }
@@ -69,9 +71,9 @@ TEST(StagedGroup, AReceiveHoldsItsStreamAlone) {
   const Pending sent = pipeline.forward->communicator(0).send(unit, 1);
   Pending received = second.receive(unit, 0);  // at 11
   const Pending back = pipeline.backward->communicator(1).send(unit, 0);
-  EXPECT_EQ(pipeline.clock(1, Stream::gradients), 1);
+  EXPECT_EQ(pipeline.clock(1, streams::gradients), 1);
   const Pending passed_on = second.send(unit, 2);
-  EXPECT_EQ(pipeline.clock(1, Stream::activations), 12);
+  EXPECT_EQ(pipeline.clock(1, streams::activations), 12);
   EXPECT_EQ(pipeline.clock(1, Stream::compute), 0);
   received.wait();
   EXPECT_EQ(pipeline.clock(1, Stream::compute), 11);
@@ -172,7 +174,7 @@ TEST(StagedGroup, SendersAreThroughWithWhatIsInABuffer) {
     });
     const double seconds = 0.5 * static_cast<double>(times);
     EXPECT_NEAR(pipeline.clock(1, Stream::compute), seconds, 1e-6);
-    EXPECT_NEAR(pipeline.clock(0, Stream::activations), seconds, 1e-6) << "the next one waits";
+    EXPECT_NEAR(pipeline.clock(0, streams::activations), seconds, 1e-6) << "the next one waits";
     EXPECT_NEAR(pipeline.clock(0, Stream::compute), times == 1 ? 0 : seconds / 2, 1e-6);
   }
 }
@@ -219,9 +221,9 @@ TEST(StagedGroup, MessagesBetweenNodes) {
     Pipeline pipeline(machine, {.tensor = 2, .data = 2, .stages = 3});
     const Pending within = pipeline.forward->communicator(0).send(unit, 1);
     const Pending between = pipeline.forward->communicator(1).send(unit, 2);
-    EXPECT_EQ(pipeline.clock(0, Stream::activations), 1);
+    EXPECT_EQ(pipeline.clock(0, streams::activations), 1);
     // 4 that have the port of 8 alone send twice as fast.
-    EXPECT_EQ(pipeline.clock(1, Stream::activations), devices_per_port == 8 ? 1.5 : 2);
+    EXPECT_EQ(pipeline.clock(1, streams::activations), devices_per_port == 8 ? 1.5 : 2);
   }
 }
 
@@ -235,7 +237,7 @@ TEST(StagedGroup, CollectivesBeginWithTheLastAndEndTogether) {
       EXPECT_EQ(ends.rank(), c.rank() / 3);
       EXPECT_EQ(ends.size(), 2);
       const Pending reduced = ends.all_reduce(unit);
-      EXPECT_EQ(device.record(Stream::communication).time, 10 + 0.25 + 2 * (0.25 + 0.25));
+      EXPECT_EQ(device.record(device.stream(streams::tensors)).time, 10 + 0.25 + 2 * (0.25 + 0.25));
     }
     c.barrier();
   });

@@ -99,7 +99,7 @@ TEST(Topology, AStageAloneIsBothEnds) {
 /// Experts are divided among ranks of several replicas and parts of tensors: an axis across those
 /// that the grid has.
 TEST(Topology, AGroupIsOneLine) {
-  constexpr GroupSpec experts{.name = "experts", .axes = {"experts"}, .stream = Stream::replicas};
+  constexpr GroupSpec experts{.name = "experts", .axes = {"experts"}, .stream = streams::replicas};
 
   Topology topology({.tensor = 2, .data = 4, .stages = 2});
   topology.divide_again("tensor", {{"experts", 4}, {"expert copies", 2}});

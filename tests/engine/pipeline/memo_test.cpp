@@ -41,8 +41,8 @@ struct Seen {
     bytes.push_back(rank.ledger.kept());
     see(rank.device.work());
     bytes.push_back(rank.device.reserved());
-    for (int stream = 0; stream < stream_count; ++stream)
-      see(rank.device.record(static_cast<Stream>(stream)).time);
+    for (uint8_t stream = 0; stream < most_streams; ++stream)
+      see(rank.device.record(Stream{stream}).time);
     see(rank.device.now());
   }
   void see(const DeviceWork& work) {

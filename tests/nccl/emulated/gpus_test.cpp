@@ -39,7 +39,7 @@ TEST_F(SeveralGpusDeathTest, DoNotTouchEachOthersMemory) {
 }
 
 TEST_F(SeveralGpus, LaunchOnTheirOwnStreamsOnly) {
-  auto* const stream = dynamic_cast<cuda::CudaDevice&>(*second_).stream(Stream::compute);
+  auto* const stream = dynamic_cast<cuda::CudaDevice&>(*second_).cuda_stream(Stream::compute);
   dynamic_cast<cuda::CudaDevice&>(*first_).make_current();
   cudaLaunchConfig_t config;
   config.stream = stream;

@@ -127,15 +127,14 @@ TEST(NcclHazards, NothingIsLoadedWhileAKernelWaitsForPeers) {
 /// Ranks meet in groups of two whose messages they launch in opposite orders, each on a stream of
 /// its own: all of a rank's have to fit on its GPU.
 TEST(NcclHazards, MessagesInAnyOrderFitBesideEachOther) {
-  constexpr std::array streams = {Stream::communication,         Stream::ends,
-                                  Stream::activations,           Stream::gradients,
-                                  Stream::arriving_activations,  Stream::arriving_gradients,
-                                  Stream::returning_activations, Stream::returning_gradients};
+  constexpr std::array all = {streams::tensors,      streams::ends,        streams::activations,
+                              streams::gradients,    arriving_activations, arriving_gradients,
+                              returning_activations, returning_gradients};
   const auto a = make_cuda_device(0), b = make_cuda_device(1);
   const std::vector<Device*> devices = {a.get(), b.get()};
   std::vector<std::unique_ptr<Group>> groups;
   constexpr double deadline = 5;  // seconds, which pass where messages do not fit
-  for (const Stream stream : streams)
+  for (const StreamSpec& stream : all)
     groups.push_back(make_nccl_group(devices, deadline, stream, MessagesTo::next));
   std::barrier both(2);
   const auto of_rank = [&](int rank) {
@@ -171,15 +170,14 @@ TEST(NcclStreams, GoBeforeWhatIsComputed) {
   const auto priority = [&](Stream stream) {
     int value = 0;
     EXPECT_EQ(
-        cudaStreamGetPriority(dynamic_cast<cuda::CudaDevice&>(*device).stream(stream), &value),
+        cudaStreamGetPriority(dynamic_cast<cuda::CudaDevice&>(*device).cuda_stream(stream), &value),
         cudaSuccess);
     return value;
   };
-  for (const Stream stream : {Stream::communication, Stream::sequences, Stream::replicas,
-                              Stream::stages, Stream::ends, Stream::activations, Stream::gradients,
-                              Stream::arriving_activations, Stream::returning_gradients})
-    EXPECT_LT(priority(stream), priority(Stream::compute));
-  for (const Stream stream : {Stream::copy, Stream::to_host, Stream::from_host})
+  for (const GroupSpec& group : all_groups)
+    EXPECT_LT(priority(device->stream(group.stream)), priority(Stream::compute));
+  EXPECT_LT(priority(device->stream(arriving_activations)), priority(Stream::compute));
+  for (const Stream stream : {Stream::copy, device->stream(streams::to_host)})
     EXPECT_EQ(priority(stream), priority(Stream::compute));
 }
 
