@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bench/namespace.h"
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "harness/measure/benchmark.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/measure/timing.h"

@@ -70,7 +70,7 @@ frugal_public(harness frugal_harness_objects USES CLI11::CLI11 frugal_engine_pub
 set(include ${CMAKE_INSTALL_INCLUDEDIR}/frugal)
 install(DIRECTORY kernels engine harness DESTINATION ${include} COMPONENT development FILES_MATCHING PATTERN "*.h"
         PATTERN kernels/cpu EXCLUDE PATTERN kernels/cuda EXCLUDE PATTERN engine/comm/nccl EXCLUDE
-        PATTERN engine/schedule/kinds EXCLUDE PATTERN nccl_grid.h EXCLUDE)
+        PATTERN engine/schedule/kinds EXCLUDE)
 install(FILES kernels/cpu/cores.h kernels/cpu/memory_budget.h
         DESTINATION ${include}/kernels/cpu COMPONENT development)
 install(FILES kernels/cuda/gpus.h DESTINATION ${include}/kernels/cuda COMPONENT development)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/checkpoint/host_tensor.h"
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 
 namespace frugal::engine {
 

@@ -16,6 +16,12 @@ inline constexpr StreamSpec tensors{"communication", StreamUse::collectives},
     sequences{"sequences", StreamUse::collectives}, replicas{"replicas", StreamUse::collectives},
     stages{"stages", StreamUse::collectives}, activations{"activations", StreamUse::messages},
     gradients{"gradients", StreamUse::messages}, ends{"ends", StreamUse::messages};
+/// Messages of stages that form a ring: those received do not wait for those sent.
+inline constexpr StreamSpec arriving_activations{"arriving activations", StreamUse::messages},
+    arriving_gradients{"arriving gradients", StreamUse::messages};
+/// Messages of a chunk that goes back, where the stages form a V.
+inline constexpr StreamSpec returning_activations{"returning activations", StreamUse::messages},
+    returning_gradients{"returning gradients", StreamUse::messages};
 }  // namespace streams
 
 /// Neighbours to whom the ranks of a group send messages, in the order of the group.

@@ -1,6 +1,6 @@
 #include "engine/plan/links.h"
 
-#include "engine/rank_grid.h"
+#include "engine/cluster/rank_grid.h"
 
 namespace frugal::engine {
 

@@ -9,9 +9,9 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "engine/cluster/rank_grid.h"
 #include "engine/comm/modelled.h"
 #include "engine/plan/walk_of_run.h"
-#include "engine/rank_grid.h"
 #include "engine/schedule/timeline.h"
 
 namespace frugal::engine {

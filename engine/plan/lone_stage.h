@@ -8,8 +8,8 @@
 namespace frugal::engine {
 
 /// Seconds of one rank of a stage in a batch, while the other stages are absent
-/// (make_lone_*_cluster() of engine/cluster.h): what they would send is there at once, and so the
-/// rank waits for none of them.
+/// (make_lone_*_cluster() of engine/cluster/cluster.h): what they would send is there at once, and
+/// so the rank waits for none of them.
 struct StageSeconds {
   /// Means of each chunk over a batch's microbatches; 0 of a kind of pass that is not made.
   std::vector<PassSeconds> chunks;

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "engine/plan/part_run.h"
 
 namespace frugal::engine {

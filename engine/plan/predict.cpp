@@ -9,10 +9,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/cluster/rank_grid.h"
 #include "engine/plan/execute.h"
 #include "engine/plan/walk_of_run.h"
 #include "engine/plan/walks.h"
-#include "engine/rank_grid.h"
 #include "engine/schedule/early_forwards.h"
 #include "engine/schedule/passes.h"
 #include "engine/schedule/schedules.h"

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "engine/checkpoint/training_state.h"
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "engine/train/stage_executor.h"
 
 namespace frugal::engine {

@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "engine/train/module.h"
 #include "engine/train/step_work.h"
 

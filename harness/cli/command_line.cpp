@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "harness/measure/runner.h"
 #include "harness/place/processes.h"
 #include "kernels/support/error.h"

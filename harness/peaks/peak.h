@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "harness/measure/statistics.h"
 #include "harness/measure/timing.h"
 #include "harness/peaks/products.h"

@@ -9,8 +9,8 @@
 namespace frugal::harness {
 
 /// One rank of many on a CpuTarget, a CudaTarget or a VirtualTarget: collectives are charged to the
-/// links of a machine (make_lone_*_cluster() of engine/cluster.h). Each rank that is absent has a
-/// device like the one here.
+/// links of a machine (make_lone_*_cluster() of engine/cluster/cluster.h). Each rank that is absent
+/// has a device like the one here.
 template <class Place>
 class LoneRank final : public Place {
  public:

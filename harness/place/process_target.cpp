@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/cluster/rank_grid.h"
 #include "engine/comm/nccl/nccl.h"
-#include "engine/rank_grid.h"
 #include "harness/place/gpu_state.h"
 #include "kernels/cpu/memory_budget.h"
 #include "kernels/support/error.h"

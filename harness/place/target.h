@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "harness/place/device_kind.h"
 #include "harness/record/record.h"
 #include "kernels/virtual/machine.h"
@@ -33,8 +33,8 @@ struct TargetOptions {
   /// A machine or a file: on a virtual target the machine itself, on a real one its data sheet.
   std::string hardware = {};
   /// A machine or a file, to whose links collectives are charged where one rank runs without its
-  /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there. Of a virtual
-  /// machine its own.
+  /// peers (make_lone_*_cluster() of engine/cluster/cluster.h); empty: all ranks are there. Of a
+  /// virtual machine its own.
   std::string lone_rank = {};
   Pinning pinning = Pinning::none;  ///< of the cpu's and GPUs' ranks; none elsewhere
   /// Processes where a launcher has started several, threads otherwise.
@@ -102,7 +102,7 @@ class Target {
   /// Makes a cluster whose ranks may take so many bytes each. A GPU has what it has.
   virtual std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const = 0;
   /// One rank of a stage of a pipeline whose other ranks are absent (make_lone_*_cluster() of
-  /// engine/cluster.h). Throws std::logic_error where links() are none.
+  /// engine/cluster/cluster.h). Throws std::logic_error where links() are none.
   virtual std::unique_ptr<Cluster> cluster_of_stage(const RunConfig& config, int stage) const;
   /// Bytes that a rank of this run can take here: the machine's, what is free of a GPU, or a part
   /// of what the processor can give now.

@@ -2,7 +2,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 
 // Everything that the engine can do, in combinations drawn at random: each is refused in one line,
 // or it is the serial run. scripts/combinations.sh runs as many as one wants.

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "engine/train/trainer.h"
 #include "kernels/virtual/machine.h"
 

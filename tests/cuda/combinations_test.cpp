@@ -1,7 +1,7 @@
 // Ranks that share a GPU, beside one rank on it.
 #include <gtest/gtest.h>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "kernels/support/error.h"
 #include "tests/combinations/serial.h"
 

@@ -1,4 +1,4 @@
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

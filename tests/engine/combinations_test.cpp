@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "tests/combinations/serial.h"
 
 namespace frugal::engine {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/rank_grid.h"
+#include "engine/cluster/rank_grid.h"
 #include "kernels/virtual/device.h"
 #include "kernels/virtual/machine.h"
 #include "tests/engine/support.h"

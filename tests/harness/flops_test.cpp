@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "engine/train/module_run.h"
 #include "harness/settings/models.h"
 #include "kernels/virtual/machine.h"

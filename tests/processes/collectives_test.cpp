@@ -5,7 +5,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "engine/comm/local.h"
 #include "kernels/support/error.h"
 #include "tests/engine/comm/group.h"

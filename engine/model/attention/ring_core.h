@@ -20,7 +20,7 @@ namespace frugal::engine {
 ///
 /// The r may each be one of several that divide heads (UlyssesCore), each with a ring for its own.
 ///
-/// A rank that stands for all is the last one (engine/cluster_lone.cpp).
+/// A rank that stands for all is the last one (engine/cluster/lone.cpp).
 ///
 /// Keeps qkv and the logarithmic sums over all columns.
 class RingCore final : public FusedCore {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "engine/plan/request.h"
 #include "harness/measure/at_once.h"
 #include "harness/measure/runs/recompute_search.h"

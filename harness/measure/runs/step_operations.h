@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "harness/report/table.h"
 
 namespace frugal::harness {

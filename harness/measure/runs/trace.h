@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
 #include "engine/schedule/timeline.h"
 #include "harness/namespace.h"
 #include "kernels/virtual/device.h"

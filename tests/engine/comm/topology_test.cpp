@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "engine/cluster/rank_grid.h"
 #include "engine/comm/local.h"
-#include "engine/rank_grid.h"
 
 namespace frugal::engine {
 namespace {

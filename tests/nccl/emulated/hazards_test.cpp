@@ -127,9 +127,14 @@ TEST(NcclHazards, NothingIsLoadedWhileAKernelWaitsForPeers) {
 /// Ranks meet in groups of two whose messages they launch in opposite orders, each on a stream of
 /// its own: all of a rank's have to fit on its GPU.
 TEST(NcclHazards, MessagesInAnyOrderFitBesideEachOther) {
-  constexpr std::array all = {streams::tensors,      streams::ends,        streams::activations,
-                              streams::gradients,    arriving_activations, arriving_gradients,
-                              returning_activations, returning_gradients};
+  constexpr std::array all = {streams::tensors,
+                              streams::ends,
+                              streams::activations,
+                              streams::gradients,
+                              streams::arriving_activations,
+                              streams::arriving_gradients,
+                              streams::returning_activations,
+                              streams::returning_gradients};
   const auto a = make_cuda_device(0), b = make_cuda_device(1);
   const std::vector<Device*> devices = {a.get(), b.get()};
   std::vector<std::unique_ptr<Group>> groups;
@@ -176,7 +181,7 @@ TEST(NcclStreams, GoBeforeWhatIsComputed) {
   };
   for (const GroupSpec& group : all_groups)
     EXPECT_LT(priority(device->stream(group.stream)), priority(Stream::compute));
-  EXPECT_LT(priority(device->stream(arriving_activations)), priority(Stream::compute));
+  EXPECT_LT(priority(device->stream(streams::arriving_activations)), priority(Stream::compute));
   for (const Stream stream : {Stream::copy, device->stream(streams::to_host)})
     EXPECT_EQ(priority(stream), priority(Stream::compute));
 }

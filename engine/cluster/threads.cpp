@@ -1,4 +1,4 @@
-#include "engine/cluster_threads.h"
+#include "engine/cluster/threads.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/cluster_threads.h"
+#include "engine/cluster/threads.h"
 #include "engine/comm/modelled.h"
 #include "engine/comm/staged.h"
 #include "kernels/cpu/device.h"

@@ -1,4 +1,4 @@
-#include "engine/rank_grid.h"
+#include "engine/cluster/rank_grid.h"
 
 #include <algorithm>
 #include <numeric>

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
+#include "engine/cluster/rank_grid.h"
 #include "engine/comm/activity.h"
-#include "engine/rank_grid.h"
 #include "kernels/cpu/cores.h"
 
 namespace frugal::engine {

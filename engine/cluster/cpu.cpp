@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/cluster_threads.h"
+#include "engine/cluster/threads.h"
 #include "engine/comm/local.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cpu/device.h"

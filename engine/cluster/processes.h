@@ -2,9 +2,9 @@
 #include <exception>
 #include <memory>
 
-#include "engine/cluster.h"
+#include "engine/cluster/cluster.h"
+#include "engine/cluster/rank_grid.h"
 #include "engine/comm/activity.h"
-#include "engine/rank_grid.h"
 
 namespace frugal::engine {
 

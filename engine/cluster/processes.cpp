@@ -1,4 +1,4 @@
-#include "engine/cluster_processes.h"
+#include "engine/cluster/processes.h"
 
 #include <fmt/format.h>
 
