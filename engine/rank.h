@@ -16,7 +16,7 @@ struct Communicators {
   FRUGAL_GROUPS(FRUGAL_GROUP)
 #undef FRUGAL_GROUP
 
-  /// `of` gives the communicator of each GroupSpec.
+  /// Asks `of` for the communicator of each GroupSpec.
   template <class Of>
   static Communicators from(Of of) {
 #define FRUGAL_GROUP(NAME, ...) of(group::NAME),
@@ -30,13 +30,13 @@ struct Communicators {
   }
 };
 
-/// What is on its way to the host's memory (engine/model/offloaded.h): of one layer.
+/// Activations of one layer on their way to the host's memory (engine/model/offloaded.h).
 struct OffloadInFlight {
   std::vector<Tensor> sources;
   Event end;
 };
 
-/// One member of a run: its processor, its memory, and the groups it computes with.
+/// Member of a run: its processor, its memory, and the groups it computes with.
 class Rank {
  public:
   Rank(int index, Device& device, const Communicators& groups, const RunConfig& config,
@@ -68,14 +68,14 @@ class Rank {
 
   int stage() const { return groups.stages.rank(); }
   int replica() const { return groups.data.rank(); }
-  /// Whether no other rank of its stage comes before it; what is absent does not.
+  /// True where no other rank of its stage comes before it; absent ranks do not.
   bool first_of_stage() const {
     const auto first = [](const Communicator& group) {
       return group.rank() == 0 || !group.whole();
     };
     return first(groups.tensor) && first(groups.context) && first(groups.data);
   }
-  /// Whether no rank of its groups is absent; otherwise what it computes means nothing.
+  /// True where no rank of its groups is absent; otherwise its results mean nothing.
   bool whole() const {
     return groups.tensor.whole() && groups.context.whole() && groups.data.whole() &&
            groups.stages.whole();
@@ -108,7 +108,7 @@ struct RankAt {
 
   Rank& rank;
   Place place;
-  /// What is done beside this, where something is.
+  /// Work that goes on beside this one; null: none.
   Interleaving* beside = nullptr;
 
   /// Waits for a collective; until then what is beside this goes on.

@@ -18,7 +18,7 @@ struct Stream {
   uint8_t index = 0;
 
   static const Stream compute;
-  /// What modelled collectives move, and what the host asks for.
+  /// Carries what modelled collectives move, and what the host asks for.
   static const Stream copy;
   auto operator<=>(const Stream&) const = default;
 };
@@ -26,11 +26,11 @@ inline constexpr Stream Stream::compute{0};
 inline constexpr Stream Stream::copy{1};
 inline constexpr int most_streams = 24;
 
-/// How the work of a stream shares its device with what is computed.
+/// Share that the work of a stream has of its device beside what is computed.
 enum class StreamUse : uint8_t {
-  copies,      ///< beside it
-  messages,    ///< before it: other ranks wait for them
-  collectives  ///< before it, and each slows the other on a virtual device
+  copies,      ///< None: copies go on beside it.
+  messages,    ///< None, but they go first: other ranks wait for them.
+  collectives  ///< Part of it, and they go first. A virtual device slows both.
 };
 /// A stream by name, which outlives the devices: "activations".
 struct StreamSpec {
@@ -52,7 +52,7 @@ struct Event {
 
 class Replay;
 
-/// One rank's processor with its memory. Not thread-safe: each rank has its own.
+/// Processor of a rank, with its memory. Not thread-safe: each rank has its own.
 class Device {
  public:
   Device() = default;
@@ -62,8 +62,8 @@ class Device {
 
   /// "cpu", or "virtual:a100-selene".
   virtual std::string name() const = 0;
-  /// Whether memory holds values; false on the virtual device, where data is null and nothing may
-  /// be read.
+  /// True where memory holds values; false on the virtual device, where data is null and nothing
+  /// may be read.
   virtual bool backed() const = 0;
 
   /// 64-byte aligned memory whose content is arbitrary. Throws OutOfMemory.
@@ -134,7 +134,7 @@ class Device {
   /// A stage's pass is about to be issued, and has been.
   virtual void begin_pass(bool /*forward*/) {}
   virtual void end_pass() {}
-  /// How it does again what it was asked for before; null where memory holds values.
+  /// Repeats stretches of what the device was asked for; null where memory holds values.
   virtual Replay* replay() { return nullptr; }
 
   /// Contiguous views; host memory of view.bytes(). Waits for what is computed. Needs backing.
@@ -148,9 +148,9 @@ class Device {
  protected:
   /// Makes the stream for what stream() says.
   virtual void add_stream(Stream /*stream*/, StreamUse /*use*/) {}
-  /// What execute_on() issues.
+  /// Issues an operation of execute_on().
   virtual void run_on(Stream stream, const Operation& operation) = 0;
-  /// The same of the compute stream, and tells `seen` how long it took, now or later.
+  /// Issues an operation to the compute stream, and tells `seen` how long it took, now or later.
   virtual void run_timed(const Operation& operation, const OnOperation& seen) {
     synchronize();
     const double begin = now();

@@ -31,17 +31,16 @@ class Cluster {
   /// The ranks that exist here: all t · c · w · p of them on a real device; on a virtual one, one
   /// for each stage, which stands for all of it.
   virtual int local_ranks() const = 0;
-  /// Whether all ranks exist; otherwise one stands for all, and losses and gradients mean
-  /// nothing.
+  /// False where one rank stands for all: losses and gradients mean nothing then.
   virtual bool whole() const { return true; }
   virtual Rank& rank(int index) = 0;
   /// Number of ranks of all processes.
   virtual int ranks() const { return local_ranks(); }
-  /// Whether ranks note how long they wait for each other (Rank::activity).
+  /// True where ranks note how long they wait for each other (Rank::activity).
   virtual bool notes_waiting() const { return false; }
   /// The number, among all, of the first that is here.
   virtual int first_rank() const { return 0; }
-  /// What each process has, in the order of their ranks. All call it, outside of run().
+  /// Gathers a text of each process, in the order of their ranks. All call it, outside of run().
   virtual std::vector<std::string> exchange(const std::string& mine) { return {mine}; }
   /// Gathers for the process of rank 0 alone; the others get nothing.
   virtual std::vector<std::string> gather(const std::string& mine) { return exchange(mine); }
@@ -71,9 +70,9 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
 /// Why so many processes are not the ranks of this configuration; empty where they are.
 std::string why_not_so_many(const RunConfig& config, int processes);
 
-/// One rank of a run whose ranks are processes, this one's; it has so many kernel threads and may
-/// allocate so many bytes. What it throws goes to all processes, and all of them throw it: the run
-/// is at its end then. Throws InputError where there are not as many processes as ranks.
+/// This process's rank of a run whose ranks are processes, with `threads` kernel threads and
+/// `memory` bytes. An exception of one rank is thrown by all processes and ends the run. Throws
+/// InputError where there are not as many processes as ranks.
 std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World& world,
                                                   const MakeProcessGroup& groups, int threads,
                                                   int64_t memory);
@@ -104,39 +103,38 @@ std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config,
                                                   double deadline = LocalGroup::default_deadline,
                                                   int gpu = 0);
 
-/// What carries tensors between the GPUs of several processes: NCCL, or MPI between their hosts'
+/// Carrier of tensors between the GPUs of several processes: NCCL, or MPI between their hosts'
 /// memory.
 enum class Transport : uint8_t { nccl, host };
 constexpr Names names_of(Transport) { return {"nccl", "host"}; }
 
-/// The same where ranks are processes: this one's, on GPU `gpu` of gpus(). `groups` are used where
-/// tensors go through the host's memory. Throws InputError where the build has no NCCL and that is
-/// asked for.
+/// This process's rank of a run whose ranks are processes, on GPU `gpu` of gpus(). Tensors that go
+/// through the host's memory are carried by `groups`. Throws InputError where NCCL is asked for and
+/// the build has none.
 std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,
                                                    const MakeProcessGroup& groups, int gpu,
                                                    Transport transport);
 
-/// One rank for each stage, which stands for its t · c · w ones of a machine
-/// (kernels/virtual/machine.h), as a lone rank does. Stages are tasks of one thread
+/// Virtual pipeline: one rank for each stage, which stands for the t · c · w ranks of that stage on
+/// a machine (kernels/virtual/machine.h), as a lone rank does. Stages are tasks of one thread
 /// (engine/comm/tasks.h), and the run ends when all wait for each other.
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
                                               double deadline = LocalGroup::default_deadline);
 
-/// One rank of all of a stage on a real device, the others absent (engine/comm/modelled.h): memory,
-/// shapes and computation are one rank's own; collectives take the time that they would take on
-/// `machine`, and what the absent ranks would have sent is this rank's own data. So losses and
-/// gradients mean nothing. It is the first of each group; of those that pass keys and values around
-/// a ring the last, which computes most (engine/model/attention/ring_core.h).
+/// Lone rank on a real device, whose peers are absent (engine/comm/modelled.h). Memory, shapes and
+/// computation are its own. Collectives take as long as on `machine`, and give it its own data in
+/// place of its peers': losses and gradients mean nothing. The rank is the first of each group, and
+/// of a ring of keys and values the last, which computes most (engine/model/attention/ring_core.h).
 ///
-/// Of a pipeline, the rank is one of `stage`, and all other stages are absent too: messages and
-/// sums between stages take no time, and hidden states that would be received are random. Throws
-/// InputError for a pipeline of which no stage is named.
+/// A pipeline's other stages are absent too: the rank is one of `stage`, messages and sums between
+/// stages take no time, and hidden states that it receives are random. Throws InputError for a
+/// pipeline of which no stage is named.
 std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int threads,
                                                const Machine& machine,
                                                std::optional<int> stage = {});
 std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine,
                                                 std::optional<int> stage = {});
-/// Makes it of one device of the machine itself.
+/// Lone rank on a virtual device of the machine itself.
 std::unique_ptr<Cluster> make_lone_virtual_cluster(const RunConfig& config, const Machine& machine,
                                                    std::optional<int> stage = {});
 

@@ -15,7 +15,8 @@
 namespace frugal::engine {
 namespace {
 
-/// Of the GPUs' fused attention; empty where it has what the run asks for, or none is asked for.
+/// Reason why the GPUs' fused attention cannot do what the run asks of it; empty where it can, or
+/// is not asked for.
 std::string why_no_attention(const RunConfig& config) {
   if (config.attention != AttentionKind::fused) return "";
   return why_no_fused_attention({.type = config.type,

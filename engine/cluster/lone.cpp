@@ -106,8 +106,8 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
       });
 }
 
-/// One of a run's. It has the streams of collectives in a fixed order, in which it adds what
-/// several have in common.
+/// Virtual device of a run. Streams of collectives have a fixed order: a device adds in that order
+/// how much several of them delay each other.
 std::unique_ptr<VirtualDevice> virtual_device(const RunConfig& config, const Machine& machine) {
   const auto on_node = std::min<int64_t>(machine.devices_per_node, config.ranks());
   auto device =

@@ -8,7 +8,7 @@
 
 namespace frugal::engine {
 
-/// One rank, this process's, of a run whose others are processes of their own.
+/// Cluster of a run whose ranks are processes, of which this process is one.
 class ProcessCluster final : public Cluster {
  public:
   /// Owner of groups: the host's note what they wait for; the device's end when all

@@ -20,11 +20,11 @@ class RankGrid {
   /// same axes and stream are one.
   RankGrid(const Topology& topology, const std::vector<int>& here, const MakeGroup& make,
            std::span<const GroupSpec> groups = all_groups);
-  /// All ranks are here.
+  /// Makes the groups of all ranks.
   RankGrid(const Topology& topology, const MakeGroup& make,
            std::span<const GroupSpec> groups = all_groups);
 
-  /// Of a rank that is here.
+  /// Communicator of a rank that is here.
   Communicator& communicator(int rank, const GroupSpec& group);
   Communicators communicators(int rank) {
     return Communicators::from(
@@ -41,7 +41,7 @@ class RankGrid {
     int index = 0;
     Communicator& communicator() const { return group->communicator(index); }
   };
-  /// Of a rank, in the order of the groups.
+  /// Seats of a rank, in the order of the groups.
   std::span<Seat> seats(int rank) {
     return {&seats_[static_cast<size_t>(rank) * specs_.size()], specs_.size()};
   }
@@ -51,7 +51,7 @@ class RankGrid {
   std::vector<Seat> seats_;
 };
 
-/// Of all ranks of a run.
+/// Topology of all ranks of a run.
 inline Topology topology_of(const RunConfig& config) {
   return Topology(ParallelSizes{.tensor = config.tensor_parallel,
                                 .context = config.context_parallel,

@@ -15,7 +15,7 @@
 
 namespace frugal::engine {
 
-/// What a rank ended with.
+/// End of a rank.
 struct RankOutcome {
   std::exception_ptr error;
   bool peer_lost = false;  ///< another rank's error is the cause
@@ -53,7 +53,7 @@ RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make, std::vector<Activ
   };
 }
 
-/// Of what ranks ended with: the cause, or else a consequence of it. Null where nothing failed.
+/// Error that caused the others, or else a consequence of it. Null where nothing failed.
 std::exception_ptr first_cause(const std::vector<std::optional<RankOutcome>>& outcomes) {
   for (const bool peer_lost : {false, true}) {
     for (const auto& outcome : outcomes)

@@ -10,11 +10,11 @@
 
 namespace frugal::engine {
 
-/// Whether the ranks of a stage send the same, as those of a tensor-parallel group do without
-/// sequence parallelism.
+/// Ranks of a stage that send the same: those of a tensor-parallel group do without sequence
+/// parallelism.
 enum class Replicated : uint8_t { no, over_tensor_group };
 
-/// One for each stage.
+/// An Exchange for each stage.
 using Exchanges = std::vector<Exchange>;
 std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devices);
 
@@ -36,7 +36,7 @@ std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devic
 /// and ends for all at once. Its end decides when later work of the stream begins, so starting one
 /// blocks the task until all have started it.
 ///
-/// So clocks are functions of what the stages do, and not of when their tasks do it.
+/// Clocks are therefore functions of what the stages do, and not of when their tasks do it.
 class StagedGroup final : public Group {
  public:
   /// The devices of all stages in their order, equal ones; they outlive the group. `group` is

@@ -78,7 +78,7 @@ class Topology {
   std::vector<Axis> axes_;
 };
 
-/// Whether the ranks of such a group are of one stage.
+/// True where all ranks of such a group are of one stage.
 bool within_a_stage(const GroupSpec& group);
 
 }  // namespace frugal::engine

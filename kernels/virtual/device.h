@@ -18,7 +18,7 @@ namespace frugal::kernels {
 /// been issued and its stream is free.
 class VirtualDevice final : public Device, private Replay {
  public:
-  /// With its part of the host's memory, where so many devices share that of their node.
+  /// `devices_on_node` devices share the memory of their node's host.
   explicit VirtualDevice(const Machine& machine, const Software& software = {},
                          int devices_on_node = 1);
 
@@ -44,7 +44,7 @@ class VirtualDevice final : public Device, private Replay {
 
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
-  /// For what devices do together. Issues something to a stream: when this device is ready for it.
+  /// Issues to a stream what devices do together; returns when this device is ready for it.
   double issue(Stream stream);
   /// Keeps the stream busy from `begin`, which is not before issue() said, until `end`.
   void occupy_between(Stream stream, std::string_view name, double begin, double end);
@@ -71,14 +71,14 @@ class VirtualDevice final : public Device, private Replay {
 
   void begin_pass(bool forward) override;
   void end_pass() override { hold_up_for_passes(); }
-  /// What an allocator does depends on all that it did before.
+  /// Null with an allocator, whose behaviour depends on all that it did before.
   Replay* replay() override { return allocator_ ? nullptr : this; }
 
-  /// There is nothing to copy: both throw std::logic_error.
+  /// Throw std::logic_error: memory has no values to copy.
   void copy_to_host(void* host, const View& from) override;
   void copy_from_host(const View& to, const void* host) override;
 
-  /// What kept a stream busy, and when.
+  /// Time during which something kept a stream busy.
   struct Interval {
     std::string_view stream;  ///< Device::stream_name()
     std::string_view name;
@@ -114,11 +114,11 @@ class VirtualDevice final : public Device, private Replay {
   double time_of(const Event& event) const {
     return event.time + (event.collective ? late(*event.collective) : 0);
   }
-  /// How long so many seconds of computation take from `begin` on, beside the collectives that are
-  /// under way, which it delays.
+  /// Seconds that so many seconds of computation take from `begin` on, beside the collectives that
+  /// are under way, which it delays.
   double beside_collectives(double begin, double seconds);
-  /// How long so many seconds of a collective take from `begin` on, beside those of other streams
-  /// that share its link, which it delays.
+  /// Seconds that so many seconds of a collective take from `begin` on, beside those of other
+  /// streams that share its link, which it delays.
   double beside_others(Stream stream, double begin, double seconds);
   /// Delays what is under way on a collectives' stream by so much.
   void delay(Stream stream, double seconds);
@@ -127,7 +127,7 @@ class VirtualDevice final : public Device, private Replay {
   double late(Stream stream) const { return state_.late[stream.index]; }
   /// Issues something: when the host has done so and its stream is free.
   double begin_of_next(Stream stream);
-  /// For so long, if no collective runs beside it.
+  /// Executes for `seconds`, or longer where a collective runs beside it.
   void execute_for(Stream stream, double seconds, std::string_view name);
   void occupy_for(Stream stream, double seconds, std::string_view name);
   void keep_busy(Stream stream, std::string_view name, double begin, double end);

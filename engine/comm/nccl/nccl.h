@@ -76,7 +76,7 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, doub
 
 class World;
 
-/// This process's part in a group of processes.
+/// Part of a process in a group of processes.
 struct NcclProcess {
   std::string_view name = {};  ///< the group's, for messages: "tensor"
   StreamSpec stream = streams::tensors;
