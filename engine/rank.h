@@ -1,10 +1,14 @@
 #pragma once
+#include <array>
+#include <functional>
+#include <optional>
+#include <vector>
+
 #include "engine/comm/activity.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/groups.h"
 #include "engine/comm/tasks.h"
 #include "engine/config.h"
-#include "engine/flop_counter.h"
 #include "engine/memory/parameter_store.h"
 
 namespace frugal::engine {
@@ -34,6 +38,32 @@ struct Communicators {
 struct OffloadInFlight {
   std::vector<Tensor> sources;
   Event end;
+};
+
+/// Sum of FLOPs, added one by one, those of a repetition too: a sum of doubles depends on its
+/// order.
+class FlopCounter {
+ public:
+  /// Counter that remembers what it adds.
+  static FlopCounter remembering() {
+    FlopCounter counter;
+    counter.added_.emplace();
+    return counter;
+  }
+
+  double total() const { return total_; }
+  void add(double flops) {
+    total_ += flops;
+    if (added_ && flops != 0) added_->push_back(flops);
+  }
+  /// All that the other one remembers.
+  void add(const FlopCounter& other) {
+    for (const double flops : other.added_.value()) add(flops);
+  }
+
+ private:
+  double total_ = 0;
+  std::optional<std::vector<double>> added_;
 };
 
 /// Member of a run: its processor, its memory, and the groups it computes with.

@@ -8,13 +8,13 @@
 
 namespace frugal::kernels {
 
-/// What was issued to a virtual device in some stretch of a run, without the times at which it was:
-/// how long each operation keeps which stream busy, and which stream waits for what. A device plays
-/// it again from where its clocks are then (Replay::repeat).
+/// Record of what was issued to a virtual device in some stretch of a run, without times: how long
+/// each operation keeps which stream busy, and which stream waits for what. A device plays it again
+/// from where its clocks are then (Replay::repeat).
 class Tape {
  public:
-  /// Whether that is all the device was asked for. Otherwise it cannot be played: something waited
-  /// for what began before the tape did, looked at a clock, or used the host's memory.
+  /// False where the device did more in the stretch, and the tape cannot be played: something
+  /// waited for what began before the tape, looked at a clock, or used the host's memory.
   bool complete() const { return complete_; }
 
  private:
@@ -37,8 +37,8 @@ class Tape {
   bool complete_ = true;
 };
 
-/// How a device whose memory holds no values does again what it was asked for in some stretch of a
-/// run, without being asked: the same to the bit, from where it is then (Device::replay()).
+/// Repetition of a stretch of a run by a device whose memory holds no values: the same to the bit,
+/// from where the device is then (Device::replay()).
 class Replay {
  public:
   /// All that the device was asked for.
@@ -47,23 +47,23 @@ class Replay {
     DeviceWork work;
     int64_t bytes = 0;  ///< in use when it ended, less those when it began
   };
-  /// How far the streams and the host are, in seconds, and the memory in use.
+  /// Clocks of the streams and the host, in seconds, and the memory in use.
   struct State {
     std::array<double, most_streams> clocks{};
     double host = 0;
     std::array<double, most_streams> late{};  ///< what computation has delayed collectives by
     int64_t in_use = 0, host_in_use = 0;
   };
-  /// And what has been done on the way there.
+  /// State, and the work done on the way there.
   struct History {
     State state;
     DeviceWork work;
   };
 
-  /// From now on what is issued is noted, until it is stopped. One stretch at a time.
+  /// Notes what is issued from now on, until stop(). One stretch at a time.
   virtual void start(Stretch& stretch) = 0;
   virtual void stop() = 0;
-  /// Whether the device has memory for so many bytes more.
+  /// True where the device has memory for so many bytes more.
   virtual bool fits(int64_t bytes) const = 0;
   /// Issues what the stretch has. Throws std::logic_error where its tape is not complete.
   virtual void repeat(const Stretch& stretch) = 0;
