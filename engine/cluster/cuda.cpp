@@ -58,7 +58,7 @@ RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make, const RankGrid::MakeG
                                 const PartLayout& layout) {
   return [=](const GroupSpec& group, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
     if (layout.chunks == 1 || group.messages == MessagesTo::nobody)
-      return make(group, ranks, std::vector(ranks.size(), group.stream), group.messages);
+      return make(group, ranks, {group.stream}, group.messages);
     const bool forward = group.messages == MessagesTo::next;
     const StreamSpec arriving =
         forward ? streams::arriving_activations : streams::arriving_gradients;
@@ -104,7 +104,7 @@ RankGrid::MakeGroup nccl_groups_of_processes(World& world, Device& device,
     return make_nccl_process_group(world, ranks, device, {group.name, stream, messages});
   };
   const auto meeting = [=](const GroupSpec& group, const std::vector<int>& ranks) {
-    return make(group, ranks, std::vector(ranks.size(), group.stream), MessagesTo::nobody);
+    return make(group, ranks, {group.stream}, MessagesTo::nobody);
   };
   return nccl_groups(make, meeting, layout);
 }
@@ -145,7 +145,7 @@ int64_t memory_of_communicators(const RunConfig& config) {
     const auto meeting = [&](const GroupSpec& group, const std::vector<int>& ranks) {
       return counted(group, ranks, {}, MessagesTo::nobody);  // of processes
     };
-    const RankGrid grid(topology, {rank}, nccl_groups(counted, meeting, config.part_layout()));
+    const RankGrid grid(topology, nccl_groups(counted, meeting, config.part_layout()), rank);
     most = std::max(most, bytes);
   }
   return most;

@@ -35,7 +35,7 @@ ProcessCluster::ProcessCluster(const RunConfig& config, World& world,
     : world_(ready(world, config)),
       groups_(groups),
       device_(std::move(device)),
-      grid_(topology_of(config), {world.rank()}, make),
+      grid_(topology_of(config), make, world.rank()),
       rank_(0, *device_, grid_.communicators(world.rank()), config, world.activity()) {
   device_->before_operations([&world] { world.go_on(); });
 }

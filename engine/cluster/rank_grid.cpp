@@ -1,16 +1,9 @@
 #include "engine/cluster/rank_grid.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace frugal::engine {
 namespace {
-
-std::vector<int> all_ranks(const Topology& topology) {
-  std::vector<int> ranks(static_cast<size_t>(topology.ranks()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 /// Index of the first group that has the same ranks as group `i` for the same purpose: all axes but
 /// those of one rank are the same, and so is the stream. `i` itself where there is none.
@@ -31,26 +24,22 @@ size_t first_same(const Topology& topology, const std::vector<GroupSpec>& specs,
 
 }  // namespace
 
-RankGrid::RankGrid(const Topology& topology, const MakeGroup& make,
-                   std::span<const GroupSpec> groups)
-    : RankGrid(topology, all_ranks(topology), make, groups) {}
-
-RankGrid::RankGrid(const Topology& topology, const std::vector<int>& here, const MakeGroup& make,
+RankGrid::RankGrid(const Topology& topology, const MakeGroup& make, std::optional<int> only,
                    std::span<const GroupSpec> groups)
     : specs_(groups.begin(), groups.end()),
       seats_(static_cast<size_t>(topology.ranks()) * specs_.size()) {
   std::vector<size_t> same;
   for (size_t i = 0; i < specs_.size(); ++i) same.push_back(first_same(topology, specs_, i));
-  for (const int rank : here)
+  for (int rank = 0; rank < topology.ranks(); ++rank)
     for (size_t i = 0; i < specs_.size(); ++i) {
-      const GroupSpec& spec = specs_[i];
+      if (only.value_or(rank) != rank) continue;
       Seat& own = seats(rank)[i];
       if (same[i] < i) own = seats(rank)[same[i]];
       if (own.group != nullptr) continue;
-      std::vector<int> members = topology.members(spec, rank);
+      std::vector<int> members = topology.members(specs_[i], rank);
       // A stage between the ends is its own end.
-      if (topology.index(spec, rank) < 0) members = {rank};
-      groups_.push_back(make(spec, members));
+      if (std::ranges::find(members, rank) == members.end()) members = {rank};
+      groups_.push_back(make(specs_[i], members));
       for (size_t m = 0; m < members.size(); ++m)
         seats(members[m])[i] = {groups_.back().get(), static_cast<int>(m)};
     }

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,12 +17,8 @@ class RankGrid {
   using MakeGroup =
       std::function<std::unique_ptr<Group>(const GroupSpec& group, const std::vector<int>& ranks)>;
 
-  /// Makes each group of which a member is `here`, among the ranks of this process. Groups of the
-  /// same axes and stream are one.
-  RankGrid(const Topology& topology, const std::vector<int>& here, const MakeGroup& make,
-           std::span<const GroupSpec> groups = all_groups);
-  /// Makes the groups of all ranks.
-  RankGrid(const Topology& topology, const MakeGroup& make,
+  /// Makes the groups of all ranks, or those of `only`. Groups of the same axes and stream are one.
+  RankGrid(const Topology& topology, const MakeGroup& make, std::optional<int> only = {},
            std::span<const GroupSpec> groups = all_groups);
 
   /// Communicator of a rank that is here.

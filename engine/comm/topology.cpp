@@ -84,9 +84,7 @@ std::vector<Topology::Axis> Topology::axes(const GroupSpec& group) const {
 }
 
 int Topology::size(const GroupSpec& group) const {
-  int all = 1;
-  for (const Axis& axis : axes(group)) all *= axis.size;
-  return group.ends ? std::min(all, 2) : all;
+  return static_cast<int>(offsets(*this, group).size());
 }
 
 std::vector<int> Topology::members(const GroupSpec& group, int rank) const {
@@ -94,12 +92,6 @@ std::vector<int> Topology::members(const GroupSpec& group, int rank) const {
   std::vector<int> ranks = offsets(*this, group);
   for (int& member : ranks) member += rank;
   return ranks;
-}
-
-int Topology::index(const GroupSpec& group, int rank) const {
-  const std::vector<int> ranks = members(group, rank);
-  const auto found = std::ranges::find(ranks, rank);
-  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
 }
 
 CostModel::Group Topology::on_nodes(const GroupSpec& group, int stage, int devices_per_node) const {

@@ -57,8 +57,6 @@ class Topology {
   /// Ranks of the group that `rank` belongs to; for ends, those of its pipeline, whether it is one
   /// of them or not.
   std::vector<int> members(const GroupSpec& group, int rank) const;
-  /// Position of `rank` among members(); −1 for the ends when it is in the middle.
-  int index(const GroupSpec& group, int rank) const;
 
   /// The groups that have members in `stage`, as the cost model sees them. Where they lie
   /// differently on the nodes, the one with the fewest members to a node, because the others wait

@@ -109,11 +109,9 @@ LoneStage::LoneStage(Cluster& cluster, const RunConfig& run, const TrainConfig& 
 }
 
 double LoneStage::charged() {
-  const Communicators& g = cluster_.rank(0).groups;
   double seconds = 0;
   std::set<const Communicator*> counted;
-  for (const Communicator* group :
-       {&g.tensor, &g.context, &g.heads, &g.ring, &g.data, &g.shards, &g.copies})
+  for (const Communicator* group : cluster_.rank(0).groups.all())
     if (const auto* modelled = dynamic_cast<const ModelledCommunicator*>(group))
       if (counted.insert(group).second) seconds += modelled->charged();
   return seconds;

@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <set>
 
 #include "engine/cluster/rank_grid.h"
 #include "kernels/virtual/device.h"
@@ -11,21 +10,6 @@
 // Groups of different axes do not wait for each other's collectives.
 namespace frugal::engine {
 namespace {
-
-TEST(Streams, EachAxisHasItsOwn) {
-  const std::vector<std::vector<GroupSpec>> axes = {{group::tensor},
-                                                    {group::context, group::heads, group::ring},
-                                                    {group::data, group::shards, group::copies},
-                                                    {group::stages},
-                                                    {group::activations},
-                                                    {group::gradients},
-                                                    {group::ends}};
-  std::set<std::string_view> all = {"compute", "copy"};
-  for (const auto& groups : axes) {
-    EXPECT_TRUE(all.insert(groups.front().stream.name).second) << groups.front().name;
-    for (const GroupSpec& group : groups) EXPECT_EQ(group.stream, groups.front().stream);
-  }
-}
 
 using Intervals = std::vector<VirtualDevice::Interval>;
 

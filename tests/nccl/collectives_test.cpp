@@ -198,8 +198,8 @@ TEST(NcclGroup, OnStreamsOfTheirOwnDoNotWaitForEachOther) {
     const int gpu = gpu_of_rank(i, 0, static_cast<int>(gpus().size()));
     members.push_back(devices.emplace_back(make_cuda_device(gpu)).get());
   }
-  const auto forward = make_nccl_group(members, 60, streams::activations, MessagesTo::next);
-  const auto backward = make_nccl_group(members, 60, streams::gradients, MessagesTo::previous);
+  const auto forward = make_nccl_group(members, 60, {streams::activations}, MessagesTo::next);
+  const auto backward = make_nccl_group(members, 60, {streams::gradients}, MessagesTo::previous);
   std::vector<std::vector<float>> received(2, std::vector<float>(100));
   const auto exchange = [&](int rank) {
     Device& device = *members[static_cast<size_t>(rank)];

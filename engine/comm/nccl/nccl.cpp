@@ -67,11 +67,12 @@ class NcclGroup final : public Group {
       : peers_(static_cast<int>(devices.size()), deadline) {
     for (size_t rank = 0; rank < devices.size(); ++rank) {
       auto& gpu = dynamic_cast<CudaDevice&>(*devices[rank]);
-      communicators_.push_back(make_communicator(peers_, peers_.add_link(gpu),
-                                                 {.rank = static_cast<int>(rank),
-                                                  .device = gpu,
-                                                  .stream = gpu.stream(streams.at(rank)),
-                                                  .messages = messages}));
+      communicators_.push_back(
+          make_communicator(peers_, peers_.add_link(gpu),
+                            {.rank = static_cast<int>(rank),
+                             .device = gpu,
+                             .stream = gpu.stream(streams.at(rank % streams.size())),
+                             .messages = messages}));
     }
   }
 
@@ -115,11 +116,6 @@ std::string why_no_shared_gpus() {
       "NCCL_MULTI_RANK_GPU_ENABLE has ranks share a GPU, and NCCL {}, which was loaded, cannot; "
       "name the library of NCCL 2.30 or later in LD_PRELOAD (scripts/nccl.sh builds one)",
       library_version(*number));
-}
-
-std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
-                                       StreamSpec stream, MessagesTo messages) {
-  return make_nccl_group(devices, deadline, std::vector(devices.size(), stream), messages);
 }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,

@@ -60,19 +60,16 @@ constexpr int64_t nccl_memory(MessagesTo messages, int blocks, int exchanging = 
 /// several groups first use them in the same order, if only for a barrier.
 /// So are the connections of messages between neighbours, to the next rank or to the previous one.
 /// Others are made by the first message, for which the threads of both ranks wait.
-/// Collectives and messages are issued to the devices' stream `stream` and end there; when one of
-/// them fails, or does not end within `deadline` seconds, each rank learns it the next time it
-/// starts one or waits for its device. Groups that share devices have streams of their own where
-/// they must not wait for each other.
+/// Collectives and messages of rank r are issued to stream r of `streams`, which ranks take by
+/// turns, and end there; when one of them fails, or does not end within `deadline` seconds, each
+/// rank learns it the next time it starts one or waits for its device. Groups that share devices
+/// have streams of their own where they must not wait for each other.
 ///
 /// Throws InputError where the build has no NCCL.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
                                        double deadline = LocalGroup::default_deadline,
-                                       StreamSpec stream = streams::tensors,
+                                       const std::vector<StreamSpec>& streams = {streams::tensors},
                                        MessagesTo messages = MessagesTo::nobody);
-/// Makes a group with a stream for each rank.
-std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
-                                       const std::vector<StreamSpec>& streams, MessagesTo messages);
 
 class World;
 

@@ -17,11 +17,6 @@ bool ranks_may_share_gpus() { return false; }
 std::string why_no_shared_gpus() { return why_no_nccl(); }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, double /*deadline*/,
-                                       StreamSpec /*stream*/, MessagesTo /*messages*/) {
-  throw InputError(why_no_nccl());
-}
-
-std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, double /*deadline*/,
                                        const std::vector<StreamSpec>& /*streams*/,
                                        MessagesTo /*messages*/) {
   throw InputError(why_no_nccl());

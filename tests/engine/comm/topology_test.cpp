@@ -65,10 +65,6 @@ TEST(Topology, GroupsByHand) {
   EXPECT_THAT(topology.members(group::data, rank), ElementsAre(7, 9, 11));
   EXPECT_THAT(topology.members(group::stages, rank), ElementsAre(5, 11, 17, 23));
   EXPECT_THAT(topology.members(group::ends, rank), ElementsAre(5, 23));
-  EXPECT_EQ(topology.index(group::tensor, rank), 1);
-  EXPECT_EQ(topology.index(group::data, rank), 2);
-  EXPECT_EQ(topology.index(group::stages, rank), 1);
-  EXPECT_EQ(topology.index(group::ends, rank), -1) << "stage 1 of 4 is in the middle";
 }
 
 TEST(Topology, PartsOfASequenceInTwoDimensionsByHand) {
@@ -77,8 +73,6 @@ TEST(Topology, PartsOfASequenceInTwoDimensionsByHand) {
   EXPECT_THAT(topology.members(group::context, rank), ElementsAre(13, 15, 17, 19, 21, 23));
   EXPECT_THAT(topology.members(group::heads, rank), ElementsAre(19, 21, 23));
   EXPECT_THAT(topology.members(group::ring, rank), ElementsAre(15, 21));
-  EXPECT_EQ(topology.index(group::heads, rank), 1);
-  EXPECT_EQ(topology.index(group::ring, rank), 1);
 }
 
 /// Two nodes of eight: heads are exchanged within a node, and each rank's keys go to the other one.
@@ -93,7 +87,6 @@ TEST(Topology, PartsOfASequenceOnNodes) {
 TEST(Topology, AStageAloneIsBothEnds) {
   const Topology topology({.tensor = 2, .data = 2, .stages = 1});
   EXPECT_THAT(topology.members(group::ends, 3), ElementsAre(3));
-  EXPECT_EQ(topology.index(group::ends, 3), 0);
 }
 
 /// Experts are divided among ranks of several replicas and parts of tensors: an axis across those
@@ -110,7 +103,7 @@ TEST(Topology, AGroupIsOneLine) {
                   EXPECT_EQ(spec.name, "experts");
                   return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()));
                 },
-                {&experts, 1});
+                {}, {&experts, 1});
   std::vector<float> sums(16);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < 16; ++rank)
@@ -141,10 +134,9 @@ TEST(Topology, GroupsOfAnAxisDivideTheRanks) {
       for (int rank = 0; rank < topology.ranks(); ++rank) {
         const std::vector<int> members = topology.members(group, rank);
         EXPECT_EQ(std::ssize(members), topology.size(group));
-        const int index = topology.index(group, rank);
-        if (index >= 0) {
-          EXPECT_EQ(members.at(static_cast<size_t>(index)), rank);
-        }
+        const int stage = stage_of(topology, rank);
+        const bool between = group.ends && stage > 0 && stage + 1 < sizes.stages;
+        EXPECT_EQ(std::ranges::count(members, rank), between ? 0 : 1);
         if (groups.insert(members).second)
           covered.insert(covered.end(), members.begin(), members.end());
       }
@@ -188,27 +180,6 @@ TEST(Topology, GroupsOnNodes) {
 }
 
 /// What is usual: everything a power of two.
-TEST(Topology, GroupsOnNodesByHand) {
-  const auto per_node = [](const Topology& topology, const GroupSpec& group) {
-    return topology.on_nodes(group, 0, 8).per_node;
-  };
-  const Topology wide({.tensor = 2, .data = 16, .stages = 4});
-  EXPECT_EQ(per_node(wide, group::tensor), 2);
-  EXPECT_EQ(per_node(wide, group::data), 4) << "4 replicas of 2 parts fill a node";
-  EXPECT_EQ(per_node(wide, group::stages), 1);
-  const Topology deep({.tensor = 1, .data = 2, .stages = 16});
-  EXPECT_EQ(per_node(deep, group::data), 2);
-  EXPECT_EQ(per_node(deep, group::stages), 4);
-  EXPECT_EQ(per_node(deep, group::ends), 1);
-  const Topology large({.tensor = 16, .data = 4, .stages = 1});
-  EXPECT_EQ(per_node(large, group::tensor), 8);
-  EXPECT_EQ(per_node(large, group::data), 1);
-  // Stage 0 has a node of its own; stage 1 lies on two.
-  const Topology odd({.tensor = 1, .data = 6, .stages = 2});
-  EXPECT_EQ(odd.on_nodes(group::data, 0, 8).per_node, 6);
-  EXPECT_EQ(odd.on_nodes(group::data, 1, 8).per_node, 4);
-}
-
 /// Against the definition, rank by rank.
 TEST(Topology, SendersOnNodes) {
   std::mt19937 random(4);

@@ -140,7 +140,7 @@ TEST(NcclHazards, MessagesInAnyOrderFitBesideEachOther) {
   std::vector<std::unique_ptr<Group>> groups;
   constexpr double deadline = 5;  // seconds, which pass where messages do not fit
   for (const StreamSpec& stream : all)
-    groups.push_back(make_nccl_group(devices, deadline, stream, MessagesTo::next));
+    groups.push_back(make_nccl_group(devices, deadline, {stream}, MessagesTo::next));
   std::barrier both(2);
   const auto of_rank = [&](int rank) {
     Device& device = *devices[static_cast<size_t>(rank)];
