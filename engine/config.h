@@ -290,19 +290,19 @@ struct RunConfig : ParallelOptions,
   bool overlaps_passes() const {
     return overlap_passes == PassOverlap::on && (tensor_parallel > 1 || context_parallel > 1);
   }
-  bool keeps_masks() const { return stored_masks || program.keeps.dropout_masks; }
-  bool keeps_outputs() const { return keep_outputs || program.keeps.kept_outputs; }
+  bool keeps_masks() const { return stored_masks || program.keeps_dropout_masks; }
+  bool keeps_outputs() const { return keep_outputs || program.keeps_stage_outputs; }
   /// Modules whose activations some layer of some microbatch keeps.
   LayerModules kept_modules() const;
   /// Stages exchange messages with a neighbour, and compute on when all are there.
-  bool exchanges_messages() const { return program.software.messages == Messages::exchanged; }
+  bool exchanges_messages() const { return program.device.messages.kind == Messages::exchanged; }
   /// Stages step without meeting, and validate their steps later.
   bool validates_later() const {
     return validate_steps == StepValidation::after && pipeline_parallel > 1;
   }
   /// Gradients have memory only while they are needed.
   bool gradients_come_and_go() const {
-    return step_in_backward || program.keeps.gradients_when_needed;
+    return step_in_backward || program.weights.gradients_come_and_go;
   }
   /// Ranks that divide state; 1: nothing is divided, or nobody is there to share with.
   int shard_ranks() const {

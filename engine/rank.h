@@ -10,6 +10,7 @@
 #include "engine/comm/tasks.h"
 #include "engine/config.h"
 #include "engine/memory/parameter_store.h"
+#include "engine/program/effect.h"
 
 namespace frugal::engine {
 
@@ -154,6 +155,40 @@ struct RankAt {
                   Kind kind = Kind::workspace) const {
     return {rank.ledger, kind, type, shape, place, pieces};
   }
+  /// Copy of x in memory of its own, of this type.
+  Tensor copied(const Tensor& x, DType type) const {
+    Tensor y = allocate(type, x.shape());
+    run(Copy{x.view().matrix(), y.view().matrix()});
+    return y;
+  }
+  Tensor copied(const Tensor& x) const { return copied(x, x.type()); }
+  /// x as this type: itself where it has it.
+  Tensor converted(const Tensor& x, DType type) const {
+    if (x.type() == type) return x;
+    Tensor y = allocate(type, x.shape());
+    run(Convert{x, y});
+    return y;
+  }
+
+  /// Announces an event about x. An imitated program may replace or release x there, and hold
+  /// tensors in `extras`, whose lifetime is the longest that they can have; it releases those that
+  /// it holds until this event. Nothing happens where the program does not hear it.
+  void event(ModelEvent what, Tensor& x, Extras& extras, Tensor* other = nullptr) const {
+    if (rank.config.program.hears(what)) imitate(what, x, extras, other);
+  }
+  /// Announces an event at which nothing is held.
+  void event(ModelEvent what, Tensor& x) const {
+    Extras none;
+    event(what, x, none);
+  }
+  /// Announces an event that is about no tensor.
+  void event(ModelEvent what, Extras& extras) const {
+    Tensor none;
+    event(what, none, extras);
+  }
+
+ private:
+  void imitate(ModelEvent what, Tensor& x, Extras& extras, Tensor* other) const;
 };
 
 }  // namespace frugal::engine

@@ -19,7 +19,7 @@ struct Side {
   VirtualDevice& device;
   Exchange& exchange;
   const CostModel::Group same;  ///< ranks of the stage that have the same to send
-  Messages kind() const { return device.software().messages; }
+  Messages kind() const { return device.rules().messages.kind; }
 };
 
 /// When a message is there, which its receiver finds out once: when it waits for it, or when it
@@ -92,11 +92,11 @@ struct Senders {
   int there, back, both;
 };
 
-Senders senders_of(const Topology& topology, const Software& software, int stage, int to,
+Senders senders_of(const Topology& topology, const DeviceRules& rules, int stage, int to,
                    int per_node) {
   const int there = topology.senders(stage, to, per_node);
   return {there, topology.senders(to, stage, per_node),
-          software.shared_ports ? topology.exchanging(stage, to, per_node) : there};
+          rules.messages.shared_ports ? topology.exchanging(stage, to, per_node) : there};
 }
 
 class StagedCommunicator final : public Communicator {
@@ -252,10 +252,10 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Topol
     VirtualDevice& device = *devices.at(static_cast<size_t>(stage));
     const auto per_node = static_cast<int>(device.machine().devices_per_node);
     const bool sharded =
-        replicated == Replicated::over_tensor_group && device.software().sharded_messages;
+        replicated == Replicated::over_tensor_group && device.rules().messages.sharded;
     std::vector<Senders> senders;
     for (const int to : stages)
-      senders.push_back(senders_of(topology, device.software(), stage, to, per_node));
+      senders.push_back(senders_of(topology, device.rules(), stage, to, per_node));
     communicators_.push_back(std::make_unique<StagedCommunicator>(
         device, device.stream(group.stream), *rendezvous_, rank,
         topology.on_nodes(group, stage, per_node), std::move(senders),

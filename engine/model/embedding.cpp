@@ -2,8 +2,7 @@
 
 #include <cmath>
 
-#include "engine/model/hidden_dropout.h"
-#include "engine/model/initial.h"
+#include "engine/model/dropout.h"
 #include "engine/model/parallel.h"
 #include "engine/model/saved.h"
 #include "engine/model/table_names.h"
@@ -20,7 +19,7 @@ View rows_of(const View& x, const Positions::Piece& piece) {
   return x.empty() ? x : piece.of(x).matrix();
 }
 
-/// The same positions in their table, [s, h].
+/// Rows of the table, [s, h], for a piece of positions.
 View in_table(const View& positions, const Positions::Piece& piece) {
   return positions.sliced(0, piece.first, piece.count);
 }
@@ -29,7 +28,7 @@ View in_table(const View& positions, const Positions::Piece& piece) {
 
 Parameter make_token_table(Rank& rank, const std::string& name) {
   const ModelConfig& m = rank.config.model;
-  return {rank, name, {m.vocabulary, m.hidden}, Sharding::rows, initial::weight()};
+  return {rank, name, {m.vocabulary, m.hidden}, Sharding::rows, Initial::weight()};
 }
 
 int64_t first_token(const Rank& rank) {
@@ -45,7 +44,7 @@ InputEmbedding::InputEmbedding(Rank& rank)
   if (m.positions != PositionKind::learned) return;
   rank.parameters.begin_unit();  // a tied table is divided as it is at the other end
   positions_.emplace(rank, position_table, Shape{m.sequence, m.hidden}, Sharding::replicated,
-                     initial::weight());
+                     Initial::weight());
   positions_->gradient_is_partial = rank.config.sequence_parallel;
 }
 

@@ -13,41 +13,14 @@ bool ties_tables(const Rank& rank, const ModelPart& part) {
   return rank.config.model.tied && (part.first || rank.config.schedule.ties_tables);
 }
 
-/// Where what a layer keeps is until its backward pass.
+/// Place of what a layer keeps until its backward pass.
 Offloaded::Where place_of(const RunConfig& c, const Gpt::Input& input, size_t layer, bool last) {
   if (!input.scale) return Offloaded::Where::nowhere;
   const bool leaves = c.offloads_layer(static_cast<int64_t>(layer)) && !(input.turns && last);
   return leaves ? Offloaded::Where::host : Offloaded::Where::device;
 }
 
-/// Whether a program has a mask of each pass.
-bool has_mask(const RunConfig& c) {
-  const bool masked = c.model.causal && c.attention == AttentionKind::separate;
-  return c.program.keeps.causal_masks || (c.program.keeps.score_mask && masked);
-}
-
-/// [s, s] u8.
-Tensor causal_mask(const Pass& pass) {
-  const int64_t s = pass.rank.config.model.sequence;
-  Tensor mask = keep(pass, pass.allocate(DType::u8, {s, s}));
-  pass.run(Fill{mask, 0});
-  return mask;
-}
-
-/// Cosines and sines, [s, d] each, of a program that has them so.
-std::vector<Tensor> rotary_tables(const Pass& pass) {
-  const ModelConfig& m = pass.rank.config.model;
-  std::vector<Tensor> tables;
-  if (!pass.rank.config.program.keeps.rotary_tables || m.positions != PositionKind::rotary)
-    return tables;
-  for (int i = 0; i < 2; ++i) {
-    tables.push_back(keep(pass, pass.allocate({m.sequence, m.head_size()})));
-    pass.run(Fill{tables.back(), 0});
-  }
-  return tables;
-}
-
-/// The same pass, of layers of which nothing is recomputed, whatever is of a whole stage.
+/// Copy of the pass for layers that keep all, unless a whole stage is recomputed.
 Pass keeping_all(const Pass& pass) {
   Pass all = pass;
   if (all.recompute != Recompute::stage) all.recompute = Recompute::none;
@@ -113,7 +86,7 @@ Gpt::Gpt(Rank& rank, const ModelPart& part, Gpt* begins) : part_(part) {
 }
 
 bool Gpt::outer_together(const RunConfig& c) const {
-  return c.program.keeps.outer_weights_stay && c.shards(Shard::weights) && embedding_ && head_;
+  return c.program.weights.outer_stay && c.shards(Shard::weights) && embedding_ && head_;
 }
 
 const ParameterList& Gpt::module(size_t i) const {
@@ -124,8 +97,10 @@ const ParameterList& Gpt::module(size_t i) const {
 ParameterList Gpt::needed_by_head() { return join({{table_}, head_->parameters()}); }
 
 Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
-  if (has_mask(pass.rank.config) && input.scale) saved.mask = causal_mask(pass);
-  if (input.scale) saved.rotary_tables = rotary_tables(pass);
+  if (input.scale) {
+    pass.event(ModelEvent::forward_begins, saved.extras);
+    pass.event(ModelEvent::positions_begin, saved.extras);
+  }
   Tensor x = input.hidden;
   if (part_.first) {
     const WeightsOf here(pass, module(0), module(1));
@@ -163,11 +138,11 @@ Pass Gpt::of_layer(const Pass& pass, size_t layer) {
   return pass.rank.config.recomputes_layer(static_cast<int64_t>(layer)) ? pass : keeping_all(pass);
 }
 
-Tensor Gpt::recompute(const Pass& pass, const LayerGroup& group,
-                      std::vector<TransformerLayer::Saved>& saved) const {
-  if (group.first == group.last) return {};
-  Tensor input = std::exchange(saved[group.first].input, Tensor()), x = input;
-  if (!pass.rank.config.program.keeps.recomputed_inputs) input.release();
+void Gpt::recompute(const Pass& pass, const LayerGroup& group,
+                    std::vector<TransformerLayer::Saved>& saved, Extras& extras) const {
+  if (group.first == group.last) return;
+  Tensor x = std::exchange(saved[group.first].input, Tensor());
+  pass.event(ModelEvent::layer_input_recomputed, x, extras);
   for (size_t i = group.first; i < group.last; ++i) {
     const WeightsOf here(pass, modules_[module_of_layer(i)], modules_[module_of_layer(i + 1)]);
     saved[i].offloaded = Offloaded(Offloaded::Where::device);
@@ -175,7 +150,6 @@ Tensor Gpt::recompute(const Pass& pass, const LayerGroup& group,
   }
   saved[group.last].input =
       keep(pass.in_layer(static_cast<int>(part_.first_layer + group.last)), x);
-  return input;
 }
 
 Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
@@ -201,7 +175,7 @@ void Gpt::complete(const Pass& pass, const ParameterList& parameters) {
 Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   if (pass.recompute == Recompute::stage) compute(pass, saved.input, saved);
   saved.input = {};
-  const Tensor returned = saved.head.layer.returned;
+  Extras extras = saved.head.layer.extras.until(ModelEvent::backward_ends);
   static const ParameterList none;
   const auto layer_before = [&](size_t i) -> const ParameterList& {
     return i > 0 ? modules_[module_of_layer(i - 1)] : none;
@@ -214,7 +188,7 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
     }
     if (!outer_together(pass.rank.config)) complete(pass, head_parameters());
   }
-  const Tensor first_term = term_of_tied_table(pass, false);
+  announce_tied_table(pass, ModelEvent::head_table_gradient_made, extras);
   // The head is through: what comes back before would lie beside what the head has.
   const auto fetch = [&](size_t end) {  // what the layers before that one have on the host
     if (end > 0) saved.layers[group_of(pass, end - 1).first].offloaded.fetch(pass);
@@ -224,7 +198,8 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
     const LayerGroup group = group_of(pass, end - 1);
     saved.layers[group.first].restore(pass);
     fetch(group.first);
-    const Tensor until_the_end = recompute(pass, group, saved.layers);
+    Extras of_group;
+    recompute(pass, group, saved.layers, of_group);
     for (; end > group.first; --end, saved.layers.pop_back()) {
       const size_t i = end - 1;
       {
@@ -236,7 +211,7 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
     }
   }
   if (!part_.first) return dx;
-  const Tensor sum = term_of_tied_table(pass, true);
+  announce_tied_table(pass, ModelEvent::embedding_gradient_begins, extras);
   embedding_->backward(pass, dx, std::move(saved.embedding));
   if (pass.weights != nullptr) pass.weights->end_all();
   complete(pass, outer_together(pass.rank.config)
@@ -245,17 +220,13 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   return {};
 }
 
-/// Of a program that sums both uses' gradients of a table before it adds them to what is there: the
-/// output layer's, which is in the gradient's place where that is new, or the sum.
-Tensor Gpt::term_of_tied_table(const Pass& pass, bool sum) const {
-  const bool both = embedding_ && part_.last && !output_table_;
-  if (!both || !pass.rank.config.program.keeps.tied_sums) return {};
-  const RunConfig& c = pass.rank.config;
-  if (!sum && (c.gradients_come_and_go() || c.reduces_in_backward())) return {};
-  return pass.allocate(table().view().shape);
+void Gpt::announce_tied_table(const Pass& pass, ModelEvent event, Extras& extras) const {
+  if (!embedding_ || !part_.last || output_table_) return;
+  Tensor weight = table().weight;
+  pass.event(event, weight, extras);
 }
 
-/// Without a table that the embedding adds to later.
+/// Excludes a table that the embedding adds to later.
 ParameterList Gpt::head_parameters() { return join({head_->parameters(), own_table()}); }
 
 ParameterList Gpt::own_table() {

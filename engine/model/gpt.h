@@ -1,11 +1,44 @@
 #pragma once
 #include <optional>
 
-#include "engine/model/head/head.h"
+#include "engine/model/embedding.h"
+#include "engine/model/head/output_layer.h"
 #include "engine/model/layer.h"
 #include "engine/model/part.h"
 
 namespace frugal::engine {
+
+/// Final norm, output layer, and cross-entropy.
+class OutputHead {
+ public:
+  struct Saved {
+    Norm::Saved norm;
+    output_layer::Saved layer;
+  };
+
+  explicit OutputHead(Rank& rank) : norm_(rank, "final_norm") {}
+
+  /// Computes what output_layer::forward() does, from before the norm.
+  Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const Tensor& labels,
+                 std::optional<float> scale, Saved& saved) const {
+    return output_layer::forward(pass, table, norm_.forward(pass, x, saved.norm), labels, scale,
+                                 saved.layer);
+  }
+  /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses. The output layer
+  /// completes the gradients of `completed`: the table's, where nobody else has it.
+  Tensor backward(const Pass& pass, const Parameter& table, const ParameterList& completed,
+                  float scale, Saved saved) const {
+    Tensor dnormed =
+        output_layer::backward(pass, table, scale, std::move(saved.layer));  // [s/t, b, h]
+    step_alone(pass, completed);
+    return norm_.backward(pass, std::move(dnormed), {}, std::move(saved.norm));
+  }
+
+  ParameterList parameters() { return norm_.parameters(); }
+
+ private:
+  Norm norm_;
+};
 
 /// A GPT on one rank, or another model of embedding, transformer layers and output head; or the
 /// part of it that a stage of a pipeline has. The head's table is the embedding's where the model
@@ -20,17 +53,16 @@ class Gpt {
     /// The last part's backward pass is for `scale` · Σ of the tokens' losses; none: no part has
     /// one.
     std::optional<float> scale{};
-    /// Whether the part's next pass is the backward pass.
+    /// True if the part's next pass is the backward pass.
     bool turns = false;
   };
-  /// What is kept for the backward pass. Where the whole part is recomputed, its input is all.
+  /// Tensors for the backward pass: the input alone where the whole part is recomputed.
   struct Saved {
     Input input;
     InputEmbedding::Saved embedding;
     std::vector<TransformerLayer::Saved> layers;
     OutputHead::Saved head;
-    Tensor mask;                        // [s, s] u8; where a program keeps it
-    std::vector<Tensor> rotary_tables;  // [s, d] each; where a program keeps them
+    Extras extras;
   };
 
   Gpt(const Gpt&) = delete;
@@ -47,7 +79,7 @@ class Gpt {
 
   const ModelPart& part() const { return part_; }
   ParameterList parameters();
-  /// With a table of another part that this one adds gradients to.
+  /// Includes a table of another part that this one adds gradients to.
   ParameterList trained();
   /// Parameters by module, in the order in which a backward pass has added to all of one. A table
   /// of the embedding and the output head is in both.
@@ -65,17 +97,17 @@ class Gpt {
   /// Pass as this layer of the part is recomputed in it.
   static Pass of_layer(const Pass& pass, size_t layer);
   /// Computes the layers of a group but the last again, from the first one's input; they keep all
-  /// that they need, and the last one its input. Returns what a program has until they are through.
-  Tensor recompute(const Pass& pass, const LayerGroup& group,
-                   std::vector<TransformerLayer::Saved>& saved) const;
-  Tensor term_of_tied_table(const Pass& pass, bool sum) const;
-  /// Whether a program has weights outside the layers whole together
-  /// (Keeping::outer_weights_stay).
+  /// that they need, and the last one its input.
+  void recompute(const Pass& pass, const LayerGroup& group,
+                 std::vector<TransformerLayer::Saved>& saved, Extras& extras) const;
+  /// Announces an event about the table where embedding and output head both add to its gradient.
+  void announce_tied_table(const Pass& pass, ModelEvent event, Extras& extras) const;
+  /// True if divided weights outside the layers are whole together (WeightChoices::outer_stay).
   bool outer_together(const RunConfig& config) const;
   /// The output head's, with the table.
   ParameterList needed_by_head();
-  /// Those of module `i` of the part, in the order of the forward pass: the embedding, layers, and
-  /// the head; none where there is no such module.
+  /// Parameters of module `i` of the part, in the order of the forward pass: embedding, layers,
+  /// head; none where there is no such module.
   const ParameterList& module(size_t i) const;
   size_t module_of_layer(size_t layer) const { return layer + (embedding_ ? 1 : 0); }
   ParameterList head_parameters();

@@ -80,23 +80,20 @@ Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& save
 
 Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   const Pass pass = outer.in_layer(index_);
-  const Keeping& keeps = pass.rank.config.program.keeps;
-  const Tensor until_the_end = keeps.early_releases ? Tensor() : dy;
+  Extras extras;
   saved.restore(pass);
-  Tensor input, output;
   if (pass.recompute == Recompute::full) {
-    input = std::exchange(saved.input, Tensor());
-    output = recompute(pass, input, saved);
+    Tensor input = std::exchange(saved.input, Tensor()), output = recompute(pass, input, saved);
+    pass.event(ModelEvent::layer_input_recomputed, input, extras);
+    pass.event(ModelEvent::layer_output_recomputed, output, extras);
   }
-  if (!keeps.recomputed_inputs) input.release();
-  if (!keeps.recomputed_outputs) output.release();
   Tensor d =
       mlp_post_norm_ ? mlp_post_norm_->backward(pass, dy, {}, std::move(saved.mlp_post_norm)) : dy;
   d = mlp_.backward(pass, d, std::move(saved.mlp),
                     [&] { return mlp_norm_.again(pass, saved.mlp_norm); });
   const Tensor dmiddle = mlp_norm_.backward(pass, std::move(d), dy, std::move(saved.mlp_norm));
   step_alone(pass, mlp_norm_.parameters());
-  dy.release();
+  pass.event(ModelEvent::layer_gradient_read, dy);
   d = attention_post_norm_
           ? attention_post_norm_->backward(pass, dmiddle, {}, std::move(saved.attention_post_norm))
           : dmiddle;

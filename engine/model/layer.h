@@ -48,7 +48,7 @@ class TransformerLayer {
   };
   Middle attend(const Pass& pass, const Tensor& x, Saved& saved) const;
   Tensor compute(const Pass& pass, const Tensor& x, Saved& saved) const;
-  /// What the layer gives; empty where its MLP computes itself again.
+  /// Result of the layer's second forward pass; empty where its MLP recomputes itself.
   Tensor recompute(const Pass& pass, const Tensor& x, Saved& saved) const;
 
   int index_;

@@ -22,7 +22,7 @@ class ColumnParallelLinear {
 
   /// x [s/t, b, in] or [s, b, in] → [s, b, out/t].
   Tensor forward(const Pass& pass, const Tensor& x) const;
-  /// The same, and `u` is y before GELU, the result after it.
+  /// GELU(y); `u` is y.
   Tensor forward_gelu(const Pass& pass, const Tensor& x, Tensor& u) const;
   /// Some columns of y, those from `first` on: `to`, [s·b, columns].
   void forward_columns(const Pass& pass, const Tensor& x, int64_t first, const View& to) const;
@@ -74,7 +74,7 @@ class RowParallelLinear {
   ParameterList parameters();
 
  private:
-  /// Where dy is the gradient of y + bias, and whole.
+  /// True if backward sums the gradient of the bias: dy is that of y + bias, and whole.
   bool sums_bias(const Pass& pass) const;
   Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x, const View& u) const;
 

@@ -14,8 +14,8 @@ struct MiniSequence {
   View of(const View& x) const { return x.sliced(0, begin, count); }
 };
 
-/// So many rows in so many parts of ⌊rows/parts⌋ but for the last, which takes the remainder too
-/// (mst2024, algorithm 1): part i of them.
+/// Part i of `parts` of ⌊rows/parts⌋ rows each; the last takes the remainder, too (mst2024,
+/// algorithm 1).
 inline MiniSequence mini_sequence(int64_t rows, int64_t parts, int64_t i) {
   const int64_t each = rows / parts;
   return {i * each, i + 1 < parts ? each : rows - i * each};

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 
-#include "engine/model/copied.h"
-#include "engine/model/hidden_dropout.h"
-#include "engine/model/initial.h"
+#include "engine/model/dropout.h"
 #include "engine/model/mini_sequence.h"
 #include "engine/model/saved.h"
 
 namespace frugal::engine {
 namespace {
 
-/// Of the part of a hidden state [s/t, b, h] that begins with row `begin`.
+/// Dropout of the part of a hidden state [s/t, b, h] that begins with row `begin`.
 Dropout dropout_from(const Pass& pass, int layer, int64_t begin) {
   const RunConfig& c = pass.rank.config;
   Dropout dropout = randomness::of_hidden(pass, randomness::Site::mlp_output, layer);
@@ -28,13 +26,13 @@ ColumnParallelLinear::Size up_size(const RunConfig& c) {
           .out = (gated ? 2 : 1) * m.intermediate_size(),
           .bias = m.bias == BiasKind::all,
           .sharding = gated ? Sharding::row_halves : Sharding::rows,
-          .pieces = gated && c.program.keeps.separate_projections ? Pieces{1, 1} : Pieces{}};
+          .pieces = gated && c.program.mlp.separate_projections ? Pieces{1, 1} : Pieces{}};
 }
 
 /// Part i of so many tokens.
 MiniSequence part_of(const RunConfig& c, int64_t tokens, int64_t i) {
   const int64_t parts = c.mlp_mini_sequences(), each = c.model.hidden;
-  const bool fixed = c.program.keeps.parts_of_hidden_size && c.mlp_chunks == RunConfig::by_rule &&
+  const bool fixed = c.program.mlp.parts_of_hidden_size && c.mlp_chunks == RunConfig::by_rule &&
                      tokens == c.group_sequence() && (parts - 1) * each < tokens;
   if (!fixed) return mini_sequence(tokens, parts, i);
   return {i * each, std::min(each, tokens - i * each)};
@@ -44,12 +42,12 @@ MiniSequence part_of(const RunConfig& c, int64_t tokens, int64_t i) {
 
 Mlp::Mlp(const RankAt& at, const std::string& name, int layer)
     : layer_(layer),
-      up_(at, name + ".up", up_size(at.rank.config), initial::weight()),
+      up_(at, name + ".up", up_size(at.rank.config), Initial::weight()),
       down_(at, name + ".down",
             {.in = at.rank.config.model.intermediate_size(),
              .out = at.rank.config.model.hidden,
              .bias = at.rank.config.model.bias == BiasKind::all},
-            initial::residual_weight(at.rank.config.model)) {}
+            Initial::residual_weight(at.rank.config.model)) {}
 
 Mlp::Inner Mlp::expand(const Pass& pass, const Tensor& x) const {
   Inner inner;
@@ -74,7 +72,7 @@ void Mlp::activate(const Pass& pass, Inner& inner) {
     return;
   }
   pass.run(GatedUnit{u, z, gate_of(c.model)});
-  if (c.program.keeps.separate_activation) inner.activated = copied(pass, inner.z);
+  pass.event(ModelEvent::gate_activated, inner.z, inner.extras);
 }
 
 void Mlp::make_up_again(const Pass& pass, const Tensor& x, Inner& inner) const {
@@ -100,7 +98,8 @@ Mlp::Inner Mlp::kept(const Pass& pass, const Inner& inner) {
   }
   if (pass.recomputes(LayerModule::activation)) return kept;
   kept.z = keep(pass, inner.z);
-  kept.activated = keep(pass, inner.activated);
+  kept.extras = inner.extras;
+  for (const Tensor* tensor : kept.extras.tensors()) keep(pass, *tensor);
   return kept;
 }
 
@@ -117,13 +116,13 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
   saved = remembered(pass, x);
   const int64_t tokens = x.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   Tensor y;
-  std::vector<Tensor> outputs;  // of parts; of a program that has them until all are there
+  Extras extras;
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = part_of(pass.rank.config, tokens, i);
     Inner inner = expand(pass, part.of(x));
     if (keeps_inner(pass)) saved.inner.push_back(kept(pass, inner));
-    const Tensor projected = down_.forward(pass, inner.z);
-    if (pass.rank.config.program.keeps.concatenated_parts) outputs.push_back(projected);
+    Tensor projected = down_.forward(pass, inner.z);
+    pass.event(ModelEvent::mlp_part_ends, projected, extras);
     inner = {};
     const Dropout dropout = dropout_from(pass, layer_, part.begin);
     if (i == 0) {
@@ -133,10 +132,11 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
     add_dropped(pass, projected, down_.bias(), part.of(residual), part.of(saved.mask), part.of(y),
                 dropout);
   }
+  pass.event(ModelEvent::mlp_ends, extras);
   return y;
 }
 
-Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const MadeAgain& x, Inner inner,
+Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Rematerialized& x, Inner inner,
                      const Tensor& into) {
   const bool whole = pass.rank.config.mlp_mini_sequences() == 1;
   if (!is_gated(pass.rank.config.model.mlp)) {
@@ -151,19 +151,18 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const MadeAgain& x, In
   if (whole) step_alone(pass, down_.parameters());
   inner.z.release();
   const View u = inner.u.view().matrix();
-  // The product's gradients, of which the activation's own is computed.
-  const bool separate = !inner.activated.empty();
-  Tensor dactivated = separate ? copied(pass, dz) : Tensor();
-  Tensor dup = separate ? copied(pass, dz) : Tensor();
+  pass.event(ModelEvent::gate_gradient_begins, dz, inner.extras);
   pass.run(GatedUnitBackward{u, dz.view().matrix(), u, gate_of(pass.rank.config.model)});
-  for (Tensor* done : {&dz, &inner.activated, &dactivated, &dup}) done->release();
+  dz.release();
+  pass.event(ModelEvent::gate_gradient_ends, inner.extras);
   return up_.backward(pass, inner.u, x(), into);
 }
 
-Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved, const MadeAgain& input) {
+Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved,
+                     const Rematerialized& input) {
   const Pass pass = outer.in(Part::mlp);
   const int64_t tokens = dy.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
-  const bool concatenates = parts > 1 && pass.rank.config.program.keeps.concatenated_parts;
+  const bool concatenates = parts > 1 && pass.rank.config.program.mlp.concatenated_parts;
   Tensor dx = parts > 1 && !concatenates ? pass.allocate(dy.shape()) : Tensor();
   std::vector<Tensor> gradients;  // of parts; of a program that has them until all are there
   const Tensor up_sum = parts > 1 ? up_.memory_beside_sum(pass) : Tensor();
@@ -181,7 +180,7 @@ Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved, const Mad
     Tensor dprojected =
         undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias_to_sum(pass),
                      dropout_from(pass, layer_, part.begin));
-    if (i + 1 == parts && pass.rank.config.program.keeps.early_releases) saved.mask.release();
+    if (i + 1 == parts) pass.event(ModelEvent::mlp_mask_read, saved.mask);
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
     if (parts == 1)
       dx = std::move(part_dx);

@@ -13,10 +13,10 @@ namespace frugal::engine {
 class Mlp {
  public:
   struct Inner {
-    Tensor u;          // [s, b, I/t] before GELU, or [s, b, 2I/t] gate and up
-    Tensor z;          // [s, b, I/t], between
-    Tensor activated;  // [s, b, I/t], of a gate before its product; where a program keeps it
-    Tensor gate;       // [s, b, I/t], of u, whose other half is made again
+    Tensor u;       // [s, b, I/t] before GELU, or [s, b, 2I/t] gate and up
+    Tensor z;       // [s, b, I/t], between
+    Tensor gate;    // [s, b, I/t], of u, whose other half is made again
+    Extras extras;  // [s, b, I/t] each
   };
   struct Saved {
     Tensor input;              // [s/t, b, h]; none where the norm is made again
@@ -30,7 +30,8 @@ class Mlp {
       kept.push_back({LayerModule::norm, &input});
       for (Inner& part : inner) {
         for (Tensor* tensor : {&part.u, &part.gate}) kept.push_back({LayerModule::mlp, tensor});
-        for (Tensor* tensor : {&part.z, &part.activated})
+        kept.push_back({LayerModule::activation, &part.z});
+        for (Tensor* tensor : part.extras.tensors())
           kept.push_back({LayerModule::activation, tensor});
       }
       kept.push_back({LayerModule::residual, &mask});
@@ -43,13 +44,13 @@ class Mlp {
   /// be empty.
   Tensor forward(const Pass& outer, const Tensor& x, const Tensor& residual, Saved& saved) const;
   /// The gradient of x; that of the residual is dy itself. `input` gives x where it is not kept.
-  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved, const MadeAgain& input);
+  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved, const Rematerialized& input);
 
-  /// Whether backward needs nothing that only forward computes.
+  /// True if backward needs nothing that only forward computes.
   static bool recomputes_itself(const Pass& pass) {
     return !keeps_inner(pass) && !pass.rank.config.keeps_masks();
   }
-  /// What forward would keep then, without computing anything.
+  /// Saved as forward would leave it then, without computing anything.
   static Saved remembered(const Pass& outer, const Tensor& x);
 
   ParameterList parameters();
@@ -58,17 +59,17 @@ class Mlp {
   static bool keeps_inner(const Pass& pass) {
     const RunConfig& c = pass.rank.config;
     return !pass.recomputes(LayerModule::mlp) &&
-           (c.mlp_mini_sequences() == 1 || c.program.keeps.parts_until_layer_ends);
+           (c.mlp_mini_sequences() == 1 || c.program.mlp.parts_stay);
   }
   Inner expand(const Pass& pass, const Tensor& x) const;
   /// z, of u.
   static void activate(const Pass& pass, Inner& inner);
   /// u, of the gate and of x.
   void make_up_again(const Pass& pass, const Tensor& x, Inner& inner) const;
-  /// What of it is kept.
+  /// Tensors of `inner` that are kept for the backward pass.
   static Inner kept(const Pass& pass, const Inner& inner);
   /// The gradient of a part of x, which goes to `into` where that is not empty.
-  Tensor backward(const Pass& pass, Tensor dprojected, const MadeAgain& x, Inner inner,
+  Tensor backward(const Pass& pass, Tensor dprojected, const Rematerialized& x, Inner inner,
                   const Tensor& into);
 
   int layer_;

@@ -1,9 +1,5 @@
 #include "engine/model/norm.h"
 
-#include "engine/model/converted.h"
-#include "engine/model/copied.h"
-#include "engine/model/saved.h"
-
 namespace frugal::engine {
 
 Norm::Norm(const RankAt& at, const std::string& name)
@@ -23,7 +19,9 @@ Tensor Norm::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
   const auto statistic = [&] {
     return pass.allocate(accumulation_type(x.type()), {x.view().rows()}, Kind::statistics);
   };
-  saved.input = keep(pass, in_float32(pass) ? made_wide(pass, x, saved.normal) : x);
+  saved.input = x;
+  pass.event(ModelEvent::norm_read, saved.input, saved.extras);
+  keep(pass, saved.input);
   if (beta_) saved.mean = statistic();
   saved.deviation = statistic();
   return normalized(pass, x, saved);
@@ -31,7 +29,7 @@ Tensor Norm::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
 
 Tensor Norm::again(const Pass& outer, const Saved& saved) const {
   const Pass pass = outer.in(Part::norm);
-  return normalized(pass, converted(pass, saved.input, pass.rank.config.type), saved);
+  return normalized(pass, pass.converted(saved.input, pass.rank.config.type), saved);
 }
 
 Tensor Norm::normalized(const Pass& pass, const Tensor& x, const Saved& saved) const {
@@ -43,41 +41,9 @@ Tensor Norm::normalized(const Pass& pass, const Tensor& x, const Saved& saved) c
   return y;
 }
 
-bool Norm::in_float32(const Pass& pass) const {
-  return !beta_ && pass.rank.config.program.keeps.float32_norms;
-}
-
-Tensor Norm::made_wide(const Pass& pass, const Tensor& x, Tensor& normal) {
-  Tensor wide = converted(pass, x, accumulation_type(x.type()));
-  normal = keep(pass, copied(pass, copied(pass, wide), x.type()));
-  return wide;
-}
-
-/// The products of PyTorch's autograd in their order: of the gain, and in float32 of the input with
-/// the deviation and of its square. What arrives goes from one to the next, and is found in the
-/// last of them; float32 loses nothing of it.
-Tensor Norm::made_narrow(const Pass& pass, Tensor& dy, const Tensor& input, Tensor normal) {
-  const DType narrow = dy.type(), wide = input.type();
-  Tensor dgain = copied(pass, dy), dnormal = copied(pass, dy);
-  dy.release();
-  dgain.release();
-  normal.release();
-  Tensor dproduct = converted(pass, dnormal, wide);
-  dnormal.release();
-  Tensor dinput = copied(pass, dproduct), ddeviation = copied(pass, dproduct);
-  dproduct.release();
-  ddeviation.release();
-  Tensor dsquare = copied(pass, input), power = copied(pass, input);
-  Tensor twice = copied(pass, power), product = copied(pass, twice);
-  for (Tensor* done : {&dsquare, &power, &twice, &product}) done->release();
-  dy = converted(pass, dinput, narrow);
-  dinput.release();
-  return converted(pass, input, narrow);
-}
-
 Tensor Norm::backward(const Pass& outer, Tensor dy, const Tensor& residual, Saved saved) const {
   const Pass pass = outer.in(Part::norm);
-  if (in_float32(pass)) saved.input = made_narrow(pass, dy, saved.input, std::move(saved.normal));
+  pass.event(ModelEvent::norm_gradient_begins, dy, saved.extras, &saved.input);
   Tensor dx = pass.allocate(dy.shape());
   if (beta_)
     pass.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(),

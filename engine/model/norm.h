@@ -11,15 +11,15 @@ namespace frugal::engine {
 class Norm {
  public:
   struct Saved {
-    Tensor input;  // [s/t, b, h], of a program with float32 norms in accumulation type
+    Tensor input;  // [s/t, b, h]; an imitated program's may have accumulation type
     Tensor mean,
         deviation;  // [s/t · b] each: small, counted as statistics; no mean without centring
-    Tensor normal;  // [s/t, b, h], before the gain; of a program with float32 norms alone
+    Extras extras;  // [s/t, b, h] each
 
     /// Adds all but the statistics.
     void add_to(KeptTensors& kept) {
       kept.push_back({LayerModule::residual, &input});
-      kept.push_back({LayerModule::norm, &normal});
+      for (Tensor* tensor : extras.tensors()) kept.push_back({LayerModule::norm, tensor});
     }
   };
 
@@ -27,7 +27,7 @@ class Norm {
 
   /// [s/t, b, h] → the same shape.
   Tensor forward(const Pass& outer, const Tensor& x, Saved& saved) const;
-  /// What forward gave, of what it has kept.
+  /// Forward's result, recomputed from what it has kept.
   Tensor again(const Pass& outer, const Saved& saved) const;
   /// Norm'(dy), plus `residual` where it is not empty.
   Tensor backward(const Pass& outer, Tensor dy, const Tensor& residual, Saved saved) const;
@@ -35,14 +35,8 @@ class Norm {
   ParameterList parameters();
 
  private:
-  /// Whether the program computes it so (Keeping::float32_norms).
-  bool in_float32(const Pass& pass) const;
   /// Writes the statistics, too.
   Tensor normalized(const Pass& pass, const Tensor& x, const Saved& saved) const;
-  /// x in accumulation type, and what it is before the gain.
-  static Tensor made_wide(const Pass& pass, const Tensor& x, Tensor& normal);
-  /// Its input as it was, after what the gradient's steps make. dy goes to other memory.
-  static Tensor made_narrow(const Pass& pass, Tensor& dy, const Tensor& input, Tensor normal);
 
   Parameter gamma_;
   std::optional<Parameter> beta_;  // of layer norm

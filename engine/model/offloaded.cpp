@@ -13,8 +13,8 @@ void let_go(Rank& rank) {
   rank.offload.sources.clear();
 }
 
-/// The stream, whose copies from here on wait until all that is issued to the compute stream has
-/// ended: what is copied has been computed, and nobody uses the memory that it is copied to.
+/// Stream whose copies from here on wait until all that is issued to the compute stream has ended:
+/// their source has been computed, and nobody uses the memory that they write to.
 Stream after_compute(Device& device, const StreamSpec& spec) {
   const Stream stream = device.stream(spec);
   device.wait(stream, device.record(Stream::compute));

@@ -10,13 +10,13 @@ namespace streams {
 inline constexpr StreamSpec to_host{"to host"}, from_host{"from host"};
 }  // namespace streams
 
-/// What of a layer's activations is in the host's memory from the forward to the backward pass,
-/// where the run offloads it (RunConfig::offload). It goes there while the next layer computes, and
-/// comes back while the layer behind it is in its backward pass: each way on a stream of its own.
-/// Tensors that share memory go once, and share it again.
+/// Activations of a layer that are in the host's memory from the forward to the backward pass
+/// (RunConfig::offload). They go there while the next layer computes, and come back while the layer
+/// behind is in its backward pass, each way on a stream of its own. Tensors that share memory go
+/// once, and share it again.
 class Offloaded {
  public:
-  /// Where a layer's activations are until its backward pass.
+  /// Place of a layer's activations until its backward pass.
   enum class Where : uint8_t {
     host,    ///< those that the run offloads
     device,  ///< here: the run does not offload this layer, or needs it before any other

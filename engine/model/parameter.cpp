@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/model/randomness.h"
+#include "engine/model/dropout.h"
 
 namespace frugal::engine {
 namespace {
@@ -31,7 +31,7 @@ ParameterStore::Types types_of(const RunConfig& c) {
   return {c.type,
           unkept ? std::nullopt : std::optional(c.state_type()),
           c.overwrite_gradients && !units,
-          c.program.keeps.separate_parameters,
+          c.program.weights.separate,
           c.shard_ranks(),
           c.shards(Shard::weights)};
 }
@@ -94,7 +94,7 @@ const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit) {
 
 void Parameter::take_gradient(const RankAt& at) const {
   if (!gradient.empty()) return;
-  if (unit && at.rank.config.program.keeps.copied_unit_gradients) {
+  if (unit && at.rank.config.program.weights.copied_unit_gradients) {
     gradient = at.allocate(at.rank.config.state_type(), weight.shape(), Kind::communication);
   } else if (unit) {
     const Tensor& all = gradients_of(at, *unit);
@@ -119,7 +119,7 @@ GradientSum Parameter::product_sum(const RankAt& at) const {
 }
 
 Tensor Parameter::memory_beside_sum(const RankAt& at) const {
-  if (gradient.empty() || !at.rank.config.program.keeps.separate_weight_gradients) return {};
+  if (gradient.empty() || !at.rank.config.program.weights.separate_terms) return {};
   return at.allocate(weight.type(), weight.shape(), pieces);
 }
 
@@ -127,7 +127,7 @@ Tensor Parameter::piece_beside_sum(const RankAt& at) const {
   if (pieces.empty()) return memory_beside_sum(at);
   const int64_t whole = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
   Tensor last;
-  if (gradient.empty() || !at.rank.config.program.keeps.separate_weight_gradients) return last;
+  if (gradient.empty() || !at.rank.config.program.weights.separate_terms) return last;
   for (const int64_t piece : pieces) {
     last.release();
     last = at.allocate(weight.type(), {weight.view().size() / whole * piece});
@@ -155,7 +155,7 @@ GlobalIndex Parameter::global_index(const Rank& rank) const {
 Pieces pieces_of(const RunConfig& config, const ParameterList& parameters) {
   if (parameters.size() == 1) return parameters.front()->pieces;
   Pieces sizes;
-  if (config.program.keeps.separate_parameters)
+  if (config.program.weights.separate)
     for (const Parameter* p : parameters) sizes.push_back(p->view().size());
   return sizes;
 }
@@ -167,7 +167,7 @@ ParameterList join(std::initializer_list<ParameterList> lists) {
 }
 
 bool steps_alone(const RunConfig& config) {
-  return config.step_in_backward && config.program.keeps.stepped_one_by_one;
+  return config.step_in_backward && config.program.weights.step_one_by_one;
 }
 
 void step_alone(const Pass& pass, ParameterList parameters) {

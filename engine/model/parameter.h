@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -7,7 +8,7 @@
 
 namespace frugal::engine {
 
-/// How a rank's part of a weight lies in the serial weight.
+/// Position of a rank's part in the serial weight.
 enum class Sharding : uint8_t {
   replicated,
   rows,       ///< part `rank` of the first dimension
@@ -15,10 +16,17 @@ enum class Sharding : uint8_t {
   row_halves  ///< part `rank` of each half of the rows: two maps of one input, one behind the other
 };
 
-/// How a weight starts: N(0, deviation²), or a constant where deviation is 0.
+/// Start of a weight: N(0, deviation²), or a constant where deviation is 0.
 struct Initial {
   float deviation = 0;
   float constant = 0;
+
+  /// N(0, 0.02²), as GPT-2 and Megatron-LM start.
+  static Initial weight() { return {.deviation = 0.02F}; }
+  /// N(0, 0.02² / 2L), where a layer adds to the residual.
+  static Initial residual_weight(const ModelConfig& model) {
+    return {.deviation = 0.02F / std::sqrt(2.0F * static_cast<float>(model.layers))};
+  }
 };
 
 /// A gradient that a product is a term of: what was there is another one, or nothing.
@@ -46,10 +54,10 @@ struct Parameter {
   Pieces pieces;  ///< of its rows that a program has as weights of their own
   /// Empty between the passes of a run that steps in backward.
   mutable Tensor gradient;
-  /// Whether nothing has been added to the gradient yet, and its memory holds anything.
+  /// True until something is added to the gradient: its memory holds anything.
   mutable bool fresh = false;
   int64_t offset = -1;  ///< in the rank's block of parameters (ParameterStore), −1 for none
-  /// What replicas divide it with; null where they do not.
+  /// Unit that replicas divide it in; null where they do not.
   std::shared_ptr<ParameterUnit> unit;
 
   Parameter() = default;
@@ -66,12 +74,12 @@ struct Parameter {
   const View& grad(const RankAt& at) const;
   /// Gradient for a product, which need not clear it (RunConfig::overwrite_gradients).
   GradientSum product_sum(const RankAt& at) const;
-  /// Where a program computes what is added to a gradient in memory of its own
-  /// (Keeping::separate_weight_gradients): that memory.
+  /// Memory of what is added to the gradient, where that has some of its own
+  /// (WeightChoices::separate_terms); otherwise empty.
   Tensor memory_beside_sum(const RankAt& at) const;
-  /// The same of a weight in pieces, one after the other: the last.
+  /// Memory of the last of its pieces, each of which had some in its turn.
   Tensor piece_beside_sum(const RankAt& at) const;
-  /// Its elements in the rank's block of parameters.
+  /// Elements in the rank's block of parameters.
   ParameterUnit::Stretch stretch() const { return {offset, view().size()}; }
   /// Copies this rank's elements of a weight that replicas divide to the block of its parts, and
   /// unbinds the whole weight.
@@ -81,7 +89,7 @@ struct Parameter {
   void bind(const Tensor& block, int64_t first = 0);
   /// Makes the weight one that this rank has no memory of: replicas have parts of it.
   void unbind();
-  /// Where the local elements stand in the serial weight.
+  /// Index of the local elements in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
 
  private:
@@ -91,17 +99,17 @@ struct Parameter {
 /// A unit's gradients, of all its elements: taken where there are none.
 const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit);
 
-/// What a run stores weights and their gradients as.
+/// Types of weights and their gradients in a run.
 ParameterStore::Types types_of(const RunConfig& config);
 
 /// All parameters of a module, in a fixed order.
 using ParameterList = std::vector<Parameter*>;
 ParameterList join(std::initializer_list<ParameterList> lists);
-/// What a program has tensors of its own for in memory of these, one behind the other: each of them
-/// (Keeping::separate_parameters), or where there is one, its pieces.
+/// Pieces of memory of these, one behind the other: each of them, where they are separate
+/// (WeightChoices), or of a single one its own. Empty: one piece.
 Pieces pieces_of(const RunConfig& config, const ParameterList& parameters);
 
-/// Whether a weight steps in backward as soon as its own gradient is complete.
+/// True if a weight steps in backward as soon as its own gradient is complete.
 bool steps_alone(const RunConfig& config);
 /// Tells who steps in backward that these gradients are complete, of a program whose weights step
 /// one by one; otherwise it is told of a layer's together.

@@ -10,10 +10,10 @@ struct ModelPart {
   int64_t first_layer = 0, layers = 0;
   bool first = true;  ///< begins with the embedding
   bool last = true;   ///< ends with the output head
-  /// Whether the stage of one end of the model has the other one, too, as another part.
+  /// True if the stage of one end of the model has the other end, too, as another part.
   bool beside_other_end = false;
 
-  /// Whether one stage has both ends, and with them a table that both use.
+  /// True if one stage has both ends, and with them a table that both use.
   bool ends_meet() const { return (first && last) || beside_other_end; }
   static ModelPart whole(const RunConfig& config) { return {.layers = config.model.layers}; }
   /// A chunk of a stage: one of p · chunks equal parts, or of RunConfig::stage_layers.

@@ -19,7 +19,7 @@ struct KeptTensor {
 };
 using KeptTensors = std::vector<KeptTensor>;
 
-/// Makes again what a forward pass has not kept.
-using MadeAgain = std::function<Tensor()>;
+/// Recomputation of a tensor that a forward pass has not kept.
+using Rematerialized = std::function<Tensor()>;
 
 }  // namespace frugal::engine

@@ -33,7 +33,7 @@ void sum_over(Communicator& group, const View& x) {
 
 bool is_unstepped(const Rank& rank, const Parameter& p) {
   const RunConfig& c = rank.config;
-  return c.program.keeps.unstepped_head && c.step_in_backward && c.head_mini_sequences() > 1 &&
+  return c.program.optimizer.forgets_head && c.step_in_backward && c.head_mini_sequences() > 1 &&
          p.name == output_table;
 }
 

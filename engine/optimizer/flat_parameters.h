@@ -104,7 +104,7 @@ class FlatParameters {
 /// Sums over a group and waits; nothing where a rank is alone in it.
 void sum_over(Communicator& group, const View& x);
 
-/// True for the weight that a program forgets to step (Keeping::unstepped_head).
+/// True for the weight that a program forgets to step (OptimizerChoices::forgets_head).
 bool is_unstepped(const Rank& rank, const Parameter& p);
 
 }  // namespace frugal::engine

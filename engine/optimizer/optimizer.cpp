@@ -165,7 +165,7 @@ double Optimizer::end_in_backward() {
 
 void BackwardReduction::add(const RankAt& at, const ParameterList& complete) {
   for (const Parameter* p : complete) p->grad(at);  // those that nothing was added to
-  if (at.rank.config.program.keeps.copied_unit_gradients) {
+  if (at.rank.config.program.weights.copied_unit_gradients) {
     finish(at);
     copy_in(at, complete);
   }
@@ -191,7 +191,7 @@ void BackwardReduction::start(const RankAt& at, const std::shared_ptr<ParameterU
         std::exchange(next.all, at.allocate(c.type, next.all.shape(), Kind::communication));
     at.run(Convert{wide, next.all});
   }
-  if (c.program.keeps.copied_unit_gradients && optimizer_.parameters().has_gradients(*unit))
+  if (c.program.weights.copied_unit_gradients && optimizer_.parameters().has_gradients(*unit))
     next.part = next.all.with_view(part_of(next.all, at.rank.groups.shards.rank(), unit->parts));
   else
     next.part = at.allocate(next.all.type(), {unit->elements / unit->parts}, Kind::communication);

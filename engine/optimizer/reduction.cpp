@@ -106,7 +106,7 @@ void GradientBuckets::complete(const RankAt& at, int chunk) {
 void GradientBuckets::begin(Rank& rank, Bucket& bucket) {
   begun_ = true;
   View all = gradients_of(bucket);
-  if (rank.config.program.keeps.flattened_gradients) {
+  if (rank.config.program.optimizer.flattened_gradients) {
     const Tensor flat = rank.allocate(all.shape, Kind::communication);
     rank.run(Convert{all, flat});
   }
@@ -147,7 +147,7 @@ void Reduction::add(const RankAt& at, const ParameterUnit& unit, const Tensor& g
 void Reduction::await() { wait_for(sums_); }
 
 void Reduction::flatten() const {
-  if (!rank_.config.program.keeps.flattened_gradients || buckets_.begun()) return;
+  if (!rank_.config.program.optimizer.flattened_gradients || buckets_.begun()) return;
   int64_t elements = 0;
   for (const ParameterGroup& group : parameters_.groups()) elements += group.elements;
   const Tensor flat = rank_.allocate({elements}, Kind::communication);

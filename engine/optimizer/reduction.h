@@ -83,7 +83,7 @@ class Reduction {
   void complete();
 
  private:
-  /// Copies gradients to another block, as a program does (Keeping::flattened_gradients).
+  /// Copies gradients to another block, as a program does (OptimizerChoices).
   void flatten() const;
   void sum_over(Communicator& group);
   /// Sums in the weights' type, which is narrower.

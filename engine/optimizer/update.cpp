@@ -82,8 +82,8 @@ Update::Update(Rank& rank, const FlatParameters& parameters, const OptimizerOpti
         "weights are predicted and the optimizer's state is offloaded; passes read what is "
         "computed from all of it: choose no weight prediction, or do not offload it");
   for (const ParameterGroup& group : parameters.groups()) {
-    if (!c.program.keeps.late_state) make_state(group, weights);
-    if (c.program.keeps.narrow_gradients && c.type != c.state_type())
+    if (!c.program.optimizer.late_state) make_state(group, weights);
+    if (c.program.optimizer.narrow_gradients && c.type != c.state_type())
       narrow_gradients_.push_back(RankAt(rank).allocate(
           c.type, {group.elements}, pieces_of(c, group.members()), Kind::gradient));
   }
@@ -179,7 +179,7 @@ void Update::apply(const RankAt& at, const ParameterGroup& group, const View& gr
 
 void Update::make_intermediate(const RankAt& at, const ParameterGroup& group,
                                std::vector<Tensor>& all) const {
-  if (!rank_.config.program.keeps.optimizer_intermediate) return;
+  if (!rank_.config.program.optimizer.intermediate) return;
   const Tensor& moment = state_of(group).second_moment();
   if (moment.empty()) return;
   all.push_back(at.allocate(moment.type(), moment.shape(), group.first().pieces, Kind::optimizer));

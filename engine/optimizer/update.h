@@ -80,14 +80,14 @@ class Update {
 
   /// Begins it. Throws std::logic_error for another kind or prediction than the constructor's.
   void begin(const OptimizerOptions& options);
-  /// Allocates a group's state if it has none (Keeping::late_state).
+  /// Allocates a group's state if it has none (OptimizerChoices::late_state).
   void make_state(const ParameterGroup& group, const Tensor& weights);
   /// Steps a group that has state.
   void apply(const RankAt& at, const ParameterGroup& group, const View& gradient,
              const OptimizerOptions& options, const View& squared_norm,
              const WeightBlocks& blocks) const;
   /// Allocates what a program has beside a group's state while it steps
-  /// (Keeping::optimizer_intermediate).
+  /// (OptimizerChoices::intermediate).
   void make_intermediate(const RankAt& at, const ParameterGroup& group,
                          std::vector<Tensor>& all) const;
 

@@ -10,7 +10,7 @@ namespace {
 
 /// Only a virtual device charges for what a program does besides: its weights have no values.
 bool copies_versions(const Rank& rank) {
-  return rank.config.program.software.version_copies && !rank.device.backed();
+  return rank.config.program.device.copies_weight_versions && !rank.device.backed();
 }
 View imagined(DType type, const Shape& shape) { return {nullptr, type, shape}; }
 
@@ -55,7 +55,7 @@ void WeightVersions::bind(int version) {
 
 /// Allocates a block like that, with as much memory as float32 takes if a program keeps it so.
 Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) const {
-  const bool wide = rank.config.program.keeps.float32_weight_versions;
+  const bool wide = rank.config.program.weights.float32_versions;
   const DType type = wide ? accumulation_type(like.type()) : like.type();
   const Tensor block = RankAt(rank).allocate(type, like.shape(),
                                              pieces_of(rank.config, parameters_), Kind::parameter);

@@ -6,8 +6,8 @@
 namespace frugal::engine {
 
 /// Copies every weight in float32 as a program does with a step of two versions
-/// (Software::version_copies): the newer one to where the older one was, and both to each other's
-/// place by way of a third. Nothing otherwise.
+/// (DeviceRules::copies_weight_versions): the newer one to where the older one was, and both to
+/// each other's place by way of a third. Nothing otherwise.
 void copy_versions(Rank& rank, const ParameterList& parameters);
 /// Copies all these weights out of float32, as such a program does where a pass needs another
 /// version than the one before.
@@ -23,7 +23,7 @@ class WeightVersions {
   WeightVersions(ParameterList parameters, Tensor block);
 
   /// Makes the parameters' weights those of this version, which must be alive. A program may copy
-  /// them (Software::version_copies).
+  /// them (DeviceRules::copies_weight_versions).
   void use(Rank& rank, int version);
 
   /// Makes a new newest version, for the optimizer to write: in place of the one before, or
@@ -63,12 +63,12 @@ class WeightVersions {
 /// them stay.
 class GatheredWeights final : public WeightSource {
  public:
-  /// `parts`: the rank's, of all units. `keeps`: a program's; its units may stay until a later
+  /// `parts`: the rank's, of all units. by `choices` units may stay until a later
   /// pass, or where this is the last that needs them, until its end.
-  explicit GatheredWeights(Tensor parts, const Keeping& keeps = {}, bool last = true)
+  explicit GatheredWeights(Tensor parts, const WeightChoices& choices = {}, bool last = true)
       : parts_(std::move(parts)),
-        outer_stay_(keeps.outer_weights_stay),
-        layers_stay_(keeps.layer_weights_stay && !last),
+        outer_stay_(choices.outer_stay),
+        layers_stay_(choices.layers_stay && !last),
         last_(last) {}
   ~GatheredWeights() override;
   GatheredWeights(const GatheredWeights&) = delete;

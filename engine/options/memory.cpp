@@ -162,7 +162,7 @@ LayerModules RunConfig::kept_modules() const {
   const bool whole_layers = recompute_layers > 0 || kept_microbatches > 0;
   LayerModules kept(LayerModules::searched);
   kept.add(LayerModule::residual);
-  if (mlp_mini_sequences() > 1 && !program.keeps.parts_until_layer_ends)
+  if (mlp_mini_sequences() > 1 && !program.mlp.parts_stay)
     kept = kept.without({LayerModule::activation, LayerModule::mlp});
   if (recompute == Recompute::full) {
     if (!whole_layers) kept = {};

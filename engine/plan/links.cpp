@@ -14,8 +14,9 @@ Links::Links(const RunConfig& run, const Machine& machine) {
     const int leaving = topology.senders(i, i + 1, per_node);
     senders.push_back(leaving);
     back.push_back(topology.senders(i + 1, i, per_node));
-    exchanging.push_back(run.program.software.shared_ports ? topology.exchanging(i, i + 1, per_node)
-                                                           : leaving);
+    exchanging.push_back(run.program.device.messages.shared_ports
+                             ? topology.exchanging(i, i + 1, per_node)
+                             : leaving);
   }
   if (last == 0) return;
   ends = topology.on_nodes(group::ends, 0, per_node);
@@ -33,7 +34,7 @@ MessageCost::MessageCost(const RunConfig& run, const CostModel& times) {
   const bool sharded = run.sequence_parallel;
   const int64_t tokens = run.local_sequence() * run.micro_batch;
   bytes = tokens * run.model.hidden * static_cast<int64_t>(size_of(run.type));
-  const int parts = run.program.software.sharded_messages && !sharded ? run.tensor_parallel : 1;
+  const int parts = run.program.device.messages.sharded && !sharded ? run.tensor_parallel : 1;
   sent = static_cast<double>(bytes) / parts;
   gather = times.all_gather(times.group(parts), static_cast<double>(bytes));
 }

@@ -29,9 +29,9 @@ void on_one_rank(const RunConfig& run, const Machine& machine, int64_t layers,
 
 /// From how many layers on each one more costs the same.
 int64_t enough_layers(const RunConfig& run) {
-  const Software& software = run.program.software;
+  const DeviceRules& rules = run.program.device;
   // A host that waits is late with some layers, and not with others.
-  const bool host_waits = software.synchronised_passes || software.messages != Messages::beside;
+  const bool host_waits = rules.host_waits_around_passes || rules.messages.kind != Messages::beside;
   if (host_waits || run.recompute_layers > 0 || run.recompute_group > 1 || run.offload)
     return run.model.layers;
   return run.reduces_in_backward() ? 4 : 2;

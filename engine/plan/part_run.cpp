@@ -33,7 +33,8 @@ PartRun::PartRun(Rank& rank, const OptimizerOptions& options, const std::vector<
 PartCost PartRun::run(bool turns) {
   const RunConfig& config = rank_.config;
   turns_ = turns;
-  const PartCost cold = config.program.software.messages == Messages::beside ? PartCost() : wait();
+  const PartCost cold =
+      config.program.device.messages.kind == Messages::beside ? PartCost() : wait();
   const PartCost late = config.offload ? copy_before_passes() : PartCost();
   PartCost cost;
   run_ahead();
@@ -51,7 +52,7 @@ PartCost PartRun::run(bool turns) {
     if (config.offload) of.grace = (late.*pass).grace + of.seconds - (late.*pass).seconds;
   }
   in_flight_.clear();
-  if (config.program.software.synchronised_passes) run_ahead();
+  if (config.program.device.host_waits_around_passes) run_ahead();
   const double given = of_host(), start = sums_begin(cost);
   optimizer_->sum_gradients(options_);
   cost.sums = end() - start;

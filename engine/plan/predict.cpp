@@ -47,7 +47,7 @@ class Predicting {
       : run_(run),
         costs_(costs),
         links_(links),
-        times_(machine, run.program.software),
+        times_(machine, run.program.device),
         launch_(machine.launch_overhead),
         host_capacity_(machine.host_memory /
                        std::min<int64_t>(run.ranks(), machine.devices_per_node)),
@@ -119,7 +119,7 @@ class Predicting {
 
   /// A host that has waited for the last pass may be late with the step behind the sums.
   double step_behind(double sums, const PartCost& part) const {
-    const bool waited = run_.program.software.synchronised_passes;
+    const bool waited = run_.program.device.host_waits_around_passes;
     return waited ? std::max(part.step, part.host_of_step - sums) : part.step;
   }
 

@@ -5,7 +5,7 @@
 
 #include "engine/plan/part_cost.h"
 #include "engine/schedule/schedule.h"
-#include "kernels/virtual/software.h"
+#include "kernels/virtual/device_rules.h"
 
 namespace frugal::engine {
 
@@ -77,8 +77,9 @@ struct Walk {
 
   Messages messages = Messages::beside;
   // Where messages hold up passes:
-  double launch = 0;          ///< seconds in which the host begins to send or to receive one
-  bool synchronised = false;  ///< the host waits for each pass (Software::synchronised_passes)
+  double launch = 0;  ///< seconds in which the host begins to send or to receive one
+  bool synchronised =
+      false;  ///< the host waits for each pass (DeviceRules::host_waits_around_passes)
 };
 
 /// How long a batch takes, by what makes it so long.

@@ -35,14 +35,14 @@ std::pair<ModelPart, ModelPart> chunks_of(const RunConfig& run, int stage) {
 Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, const Links& links,
              const CostModel& times, double launch) {
   const MessageCost message(run, times);
-  const Software& software = run.program.software;
+  const DeviceRules& rules = run.program.device;
   Walk walk;
   walk.layout = run.part_layout();
   walk.microbatches = microbatches;
   walk.message_bytes = message.bytes;
-  walk.messages = software.messages;
+  walk.messages = rules.messages.kind;
   walk.launch = launch;
-  walk.synchronised = software.synchronised_passes;
+  walk.synchronised = rules.host_waits_around_passes;
   const int parts = walk.layout.parts();
   for (int part = 0; part < parts; ++part) {
     const Seat seat = walk.layout.seat_of(part);

@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
-#include "engine/config.h"
+#include <algorithm>
+#include <array>
+
+#include "engine/rank.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
+namespace effects {
 namespace {
 
-using WhyNot = std::string_view (*)(const RunConfig&);
+using Refusal = std::string_view (*)(const RunConfig&);
+using Event = ModelEvent;
 
-std::string_view always(const RunConfig& /*config*/) { return ""; }
 std::string_view wide_logits(const RunConfig& config) {
   return config.narrow_logits ? "and narrow logits are on, which leave nothing to copy" : "";
 }
@@ -49,308 +53,419 @@ std::string_view state_on_device(const RunConfig& config) {
   return config.offload_optimizer ? "and the optimizer's state is in the host's memory" : "";
 }
 
-template <bool Keeping::*member>
-Behaviour keeping(std::string_view name, std::string_view does, WhyNot why_not = always,
-                  bool real = true) {
-  return {name,
-          Changes::memory,
-          does,
-          [](const Program& p) { return p.keeps.*member; },
-          [](Program& p, bool on) { p.keeps.*member = on; },
-          why_not,
-          real};
+// Conditions of effects.
+
+bool has(const RankAt& at, std::string_view behaviour) {
+  return at.rank.config.program.has(behaviour);
+}
+bool with_float32_loss(const RankAt& at) { return has(at, "float32-loss"); }
+bool without_float32_loss(const RankAt& at) { return !with_float32_loss(at); }
+bool with_wide_logits(const RankAt& at) {
+  return with_float32_loss(at) || has(at, "float32-logits");
+}
+bool without_wide_logits(const RankAt& at) { return !with_wide_logits(at); }
+bool has_rms_norms(const RankAt& at) { return at.rank.config.model.norm == NormKind::rms; }
+bool is_rotary(const RankAt& at) { return at.rank.config.model.positions == PositionKind::rotary; }
+bool masks_scores(const RankAt& at) {
+  const RunConfig& c = at.rank.config;
+  return c.model.causal && c.attention == AttentionKind::separate && !has(at, "causal-masks");
+}
+bool gradients_stay(const RankAt& at) {
+  return !at.rank.config.gradients_come_and_go() && !at.rank.config.reduces_in_backward();
 }
 
-template <bool Software::*member>
-Behaviour separate(std::string_view name, std::string_view does, Changes changes = Changes::time) {
-  return {name,
-          changes,
-          does,
-          [](const Program& p) { return p.software.*member; },
-          [](Program& p, bool on) { p.software.*member = on; },
-          always};
+// Effects that one behaviour has.
+
+/// Holds a tensor of zeros that counts as kept for the backward pass.
+void hold_zeros(const Occasion& o, DType type, const Shape& shape) {
+  const Tensor zeros = o.at.allocate(type, shape);
+  zeros.labelled(Kind::activation, o.at.place);
+  o.at.run(Fill{zeros, 0});
+  o.extras.hold(zeros, o.until);
 }
 
+/// Makes a causal mask, [s, s] u8.
+void make_mask(const Occasion& o) {
+  const int64_t s = o.at.rank.config.model.sequence;
+  hold_zeros(o, DType::u8, {s, s});
+}
+
+/// Makes cosines and sines, [s, d] each.
+void make_rotary_tables(const Occasion& o) {
+  const RunConfig& c = o.at.rank.config;
+  for (int i = 0; i < 2; ++i) hold_zeros(o, c.type, {c.model.sequence, c.model.head_size()});
+}
+
+/// Copies a norm's input to accumulation type, and keeps the norm's result before its gain.
+void widen_norm(const Occasion& o) {
+  const DType narrow = o.x.type();
+  const Tensor wide = o.at.converted(o.x, accumulation_type(narrow));
+  Tensor normal = o.at.copied(o.at.copied(wide), narrow);
+  normal.labelled(Kind::activation, o.at.place);
+  o.extras.hold(std::move(normal), o.until);
+  o.x = wide;
+}
+
+/// Makes the products of PyTorch's autograd for a norm's gradient, in their order: of the gain, and
+/// in float32 of the input with the deviation and of its square. The gradient goes from one to the
+/// next, and is found in the last of them; float32 loses nothing of it. The input is narrow again.
+void narrow_norm(const Occasion& o) {
+  Tensor &dy = o.x, &input = *o.other;
+  const DType narrow = dy.type(), wide = input.type();
+  Tensor dgain = o.at.copied(dy), dnormal = o.at.copied(dy);
+  dy.release();
+  dgain.release();
+  o.extras.end(o.until);
+  Tensor dproduct = o.at.converted(dnormal, wide);
+  dnormal.release();
+  Tensor dinput = o.at.copied(dproduct), ddeviation = o.at.copied(dproduct);
+  dproduct.release();
+  ddeviation.release();
+  Tensor dsquare = o.at.copied(input), power = o.at.copied(input);
+  Tensor twice = o.at.copied(power), product = o.at.copied(twice);
+  for (Tensor* done : {&dsquare, &power, &twice, &product}) done->release();
+  dy = o.at.converted(dinput, narrow);
+  dinput.release();
+  input = o.at.converted(input, narrow);
+}
+
+/// Scales the gradients of queries and of keys, which are tensors of their own, and copies all
+/// three into one.
+void scale_and_join(const Occasion& o) {
+  const int64_t heads = o.at.rank.config.model.queries_per_group();
+  const int64_t keys = o.x.view().size() / (heads + 2);
+  for (const int64_t elements : {heads * keys, keys}) {
+    const Tensor scaled = o.at.allocate(o.x.type(), {elements});
+    o.at.run(Copy{o.x.view().flat().sliced(0, 0, elements), scaled});
+  }
+  o.x = o.at.copied(o.x);
+}
+
+// Choices.
+
+using Choice = void (*)(Choices&);
+template <auto member>
+constexpr Choice run = [](Choices& c) { c.*member = true; };
+template <auto member>
+constexpr Choice attention = [](Choices& c) { c.attention.*member = true; };
+template <auto member>
+constexpr Choice mlp = [](Choices& c) { c.mlp.*member = true; };
+template <auto member>
+constexpr Choice head = [](Choices& c) { c.head.*member = true; };
+template <auto member>
+constexpr Choice weights = [](Choices& c) { c.weights.*member = true; };
+template <auto member>
+constexpr Choice optimizer = [](Choices& c) { c.optimizer.*member = true; };
+template <auto member>
+constexpr Choice device = [](Choices& c) { c.device.*member = true; };
+template <auto member>
+constexpr Choice kernel = [](Choices& c) { c.device.kernels.*member = true; };
+template <auto member>
+constexpr Choice message = [](Choices& c) { c.device.messages.*member = true; };
 template <Messages kind>
-Behaviour messages(std::string_view name, std::string_view does, WhyNot why_not = always) {
-  return {name,
-          Changes::messages,
-          does,
-          [](const Program& p) { return p.software.messages == kind; },
-          [](Program& p, bool on) {
-            if (on)
-              p.software.messages = kind;
-            else if (p.software.messages == kind)
-              p.software.messages = Messages::beside;
-          },
-          why_not};
+constexpr Choice messages = [](Choices& c) { c.device.messages.kind = kind; };
+constexpr Choice separate_projections = [](Choices& c) {
+  c.attention.separate_projections = c.mlp.separate_projections = true;
+};
+
+Behaviour keeping(std::string_view name, std::string_view does, std::vector<Effect> effects,
+                  Refusal refusal = nullptr, Choice choice = nullptr) {
+  return {name, Changes::memory, does, std::move(effects), choice, refusal};
+}
+Behaviour choosing(std::string_view name, std::string_view does, Choice choice,
+                   Refusal refusal = nullptr, bool real = true) {
+  return {name, Changes::memory, does, {}, choice, refusal, real};
+}
+/// A behaviour of virtual devices alone.
+Behaviour timing(std::string_view name, std::string_view does, Choice choice,
+                 Changes changes = Changes::time, std::string_view instead_of = {},
+                 Refusal refusal = nullptr) {
+  return {name, changes, does, {}, choice, refusal, false, instead_of};
 }
 
-Behaviour caching_allocator() {
-  return separate<&Software::caching_allocator>(
-      "caching-allocator",
-      "Memory comes from PyTorch's caching allocator, which rounds, keeps and fragments; on a "
-      "virtual machine",
-      Changes::memory);
-}
-
-Behaviour communicator_buffers() {
-  return separate<&Software::communicator_buffers>(
-      "communicator-buffers",
-      "A communicator of all devices leaves less memory for everything else; on a virtual machine "
-      "that says how much",
-      Changes::memory);
-}
-
-/// What the output layer and the loss keep.
+/// Behaviours of the output layer and the loss.
 std::vector<Behaviour> of_logits() {
-  using K = Keeping;
   return {
-      keeping<&K::float32_logits>("float32-logits",
-                                  "Logits are computed in the weights' type and copied to float32, "
-                                  "which the model returns",
-                                  wide_logits),
-      keeping<&K::float32_loss>("float32-loss",
-                                "The loss copies logits of the weights' type to float32, and their "
-                                "gradient the other way",
-                                wide_logits),
-      keeping<&K::log_probabilities>("log-probabilities",
-                                     "The loss keeps a log-probability for each logit, and makes "
-                                     "their gradient before that of the logits",
-                                     wide_logits),
-      keeping<&K::unkept_statistics>("unkept-statistics",
-                                     "The loss keeps no sums of exponentials, which "
-                                     "log-probabilities make superfluous"),
-      keeping<&K::returned_logits>("returned-logits",
-                                   "Whoever calls the model keeps the logits that it returns until "
-                                   "the backward pass ends",
-                                   wide_logits),
-      keeping<&K::separate_softcap>("separate-softcap",
-                                    "A soft cap of logits keeps the tangent that it computes"),
-      keeping<&K::float32_head_parts>("float32-head-parts",
-                                      "A part of the output head copies its logits to float32, and "
-                                      "has their probabilities beside them",
-                                      wide_logits),
-      keeping<&K::narrow_part_sums>("narrow-part-sums",
-                                    "Parts of the output head sum the gradient of its weights in "
-                                    "the weights' type"),
-      keeping<&K::separate_part_gradients>(
-          "separate-part-gradients",
-          "Parts of the output head give gradients of their own; each is put into a tensor of the "
-          "whole length, and these are added up")};
+      keeping("float32-logits",
+              "Logits are computed in the weights' type and copied to float32, which "
+              "the model returns",
+              {widen(Event::logits_made, Event::logits_kept),
+               only(without_float32_loss,
+                    copies_beside(Event::loss_gradient_converted, Event::loss_gradient_ends))},
+              wide_logits, head<&HeadChoices::narrow_product>),
+      keeping("float32-loss",
+              "The loss copies logits of the weights' type to float32, and their "
+              "gradient the other way",
+              {widen(Event::logits_made, Event::logits_kept),
+               copies_beside(Event::loss_gradient_converted, Event::loss_gradient_ends)},
+              wide_logits, head<&HeadChoices::narrow_product>),
+      keeping("log-probabilities",
+              "The loss keeps a log-probability for each logit, and makes their "
+              "gradient before that of the logits",
+              {copy(Event::loss_begins, Event::logits_kept),
+               only(with_wide_logits,
+                    copies_beside(Event::loss_gradient_begins, Event::loss_gradient_converted)),
+               only(without_wide_logits,
+                    copies_beside(Event::loss_gradient_begins, Event::loss_gradient_ends)),
+               elsewhere(Event::loss_gradient_placed)},
+              wide_logits, head<&HeadChoices::narrow_product>),
+      keeping("unkept-statistics",
+              "The loss keeps no sums of exponentials, which log-probabilities make superfluous",
+              {release(Event::loss_made)}),
+      keeping(
+          "returned-logits",
+          "Whoever calls the model keeps the logits that it returns until the backward pass ends",
+          {only(with_float32_loss,
+                hold(Event::logits_converted, Event::backward_ends, Counted::activation)),
+           only(without_float32_loss,
+                hold(Event::logits_returned, Event::backward_ends, Counted::activation))},
+          wide_logits),
+      keeping(
+          "separate-softcap", "A soft cap of logits keeps the tangent that it computes",
+          {copies_beside(Event::logits_capped, Event::head_backward_ends, 1, Counted::activation)}),
+      keeping("float32-head-parts",
+              "A part of the output head copies its logits to float32, and has their "
+              "probabilities beside them",
+              {copies_beside(Event::part_logits_made, Event::part_gradient_ends)}, wide_logits,
+              head<&HeadChoices::narrow_part_product>),
+      choosing("narrow-part-sums",
+               "Parts of the output head sum the gradient of its weights in the weights' type",
+               head<&HeadChoices::narrow_part_sums>),
+      choosing("separate-part-gradients",
+               "Parts of the output head give gradients of their own; each is put into a tensor of "
+               "the whole length, and these are added up",
+               head<&HeadChoices::separate_part_gradients>)};
 }
 
-/// What layers keep.
+/// Behaviours of layers.
 std::vector<Behaviour> of_layers() {
-  using K = Keeping;
   return {
-      keeping<&K::float32_norms>("float32-norms",
-                                 "A root mean square norm copies its input to float32 and keeps "
-                                 "that, and what it gives before its gain"),
-      keeping<&K::dropout_masks>("dropout-masks",
-                                 "Dropout keeps a mask of one byte for each element; that within "
-                                 "fused attention does not"),
-      keeping<&K::separate_activation>("separate-activation",
-                                       "An activation function keeps its input and its result; a "
-                                       "gate's is multiplied in an operation of its own, whose two "
-                                       "gradients are tensors"),
-      keeping<&K::parts_until_layer_ends>("parts-until-layer-ends",
-                                          "Mini-sequences of an MLP keep what they compute until "
-                                          "the layer's backward pass, all parts together"),
-      keeping<&K::parts_of_hidden_size>("parts-of-hidden-size",
-                                        "Mini-sequences of an MLP by the paper's rule have as many "
-                                        "tokens as its hidden size, but "
-                                        "for the last, in place of equal parts",
-                                        always, false),
-      keeping<&K::concatenated_parts>("concatenated-parts",
-                                      "What mini-sequences of an MLP give are tensors of their own "
-                                      "until all are there, and are copied into one"),
-      keeping<&K::recomputed_inputs>("recomputed-inputs",
-                                     "A layer that is computed again keeps its input until its "
-                                     "backward pass ends"),
-      keeping<&K::recomputed_outputs>("recomputed-outputs",
-                                      "A layer that is computed again keeps its output until its "
-                                      "backward pass ends"),
-      keeping<&K::kept_outputs>("kept-outputs",
-                                "A stage keeps what it has sent until the microbatch's backward "
-                                "pass has been made")};
+      keeping("float32-norms",
+              "A root mean square norm copies its input to float32 and keeps that, and what it "
+              "gives before its gain",
+              {only(has_rms_norms, {Event::norm_read, Event::norm_gradient_begins, widen_norm}),
+               only(has_rms_norms,
+                    {Event::norm_gradient_begins, Event::norm_gradient_begins, narrow_norm})}),
+      choosing(
+          "dropout-masks",
+          "Dropout keeps a mask of one byte for each element; that within fused attention does not",
+          run<&Choices::keeps_dropout_masks>),
+      keeping("separate-activation",
+              "An activation function keeps its input and its result; a gate's is multiplied in an "
+              "operation of its own, whose two gradients are tensors",
+              {copies_beside(Event::gate_activated, Event::gate_gradient_ends),
+               copies_beside(Event::gate_gradient_begins, Event::gate_gradient_ends, 2)}),
+      choosing("parts-until-layer-ends",
+               "Mini-sequences of an MLP keep what they compute until the layer's backward pass, "
+               "all parts together",
+               mlp<&MlpChoices::parts_stay>),
+      choosing("parts-of-hidden-size",
+               "Mini-sequences of an MLP by the paper's rule have as many tokens as its hidden "
+               "size, but for the last, in place of equal parts",
+               mlp<&MlpChoices::parts_of_hidden_size>, nullptr, false),
+      keeping("concatenated-parts",
+              "What mini-sequences of an MLP give are tensors of their own until all "
+              "are there, and are copied into one",
+              {hold(Event::mlp_part_ends, Event::mlp_ends)}, nullptr,
+              mlp<&MlpChoices::concatenated_parts>),
+      keeping("recomputed-inputs",
+              "A layer that is computed again keeps its input until its backward pass ends",
+              {hold(Event::layer_input_recomputed, Event::layer_backward_ends)}),
+      keeping("recomputed-outputs",
+              "A layer that is computed again keeps its output until its backward pass ends",
+              {hold(Event::layer_output_recomputed, Event::layer_backward_ends)}),
+      choosing("kept-outputs",
+               "A stage keeps what it has sent until the microbatch's backward pass has been made",
+               run<&Choices::keeps_stage_outputs>)};
 }
 
-/// What attention keeps.
+/// Behaviours of attention.
 std::vector<Behaviour> of_attention() {
-  using K = Keeping;
   return {
-      keeping<&K::separate_projections>(
-          "separate-projections",
-          "Queries, keys and values are tensors of their own, and so are a gate and what it is "
-          "multiplied with; their weights' gradients and optimizer state, too",
-          always, false),
-      keeping<&K::attention_workspace>("attention-workspace",
-                                       "Fused attention's backward pass sums the queries' gradient "
-                                       "in float32, and has gradients "
-                                       "of keys and values for each head of queries"),
-      keeping<&K::padded_data>("padded-data",
-                               "Nearly all of a sequence is padding, which fused attention neither "
-                               "computes nor keeps",
-                               fused_attention, false),
-      keeping<&K::separate_scores>("separate-scores",
-                                   "Attention's products of queries and keys, their softmax, and "
-                                   "the gradients of both are tensors of their own"),
-      keeping<&K::copied_heads>("copied-heads",
-                                "Attention's result is copied from the order of heads, and the "
-                                "gradients of queries, keys and values are tensors of their own, "
-                                "of which the first two are scaled, before they are one"),
-      keeping<&K::score_mask>("score-mask",
-                              "A pass of a causal model whose attention computes scores keeps one "
-                              "mask of a byte for each pair of positions"),
-      keeping<&K::joined_gradients>("joined-gradients",
-                                    "Gradients of queries, keys and values are tensors of their "
-                                    "own, which are copied into one"),
-      keeping<&K::early_releases>("early-releases",
-                                  "A backward pass gives back the gradient of a layer's output, "
-                                  "and those within attention, as soon as they have been read"),
-      keeping<&K::rotary_tables>("rotary-tables",
-                                 "A pass keeps cosines and sines of all positions, in the weights' "
-                                 "type"),
-      keeping<&K::causal_masks>("causal-masks",
-                                "Each microbatch in flight keeps a mask of one byte for each pair "
-                                "of positions")};
+      choosing("separate-projections",
+               "Queries, keys and values are tensors of their own, and so are a gate and what it "
+               "is multiplied with; their weights' gradients and optimizer state, too",
+               separate_projections, nullptr, false),
+      keeping("attention-workspace",
+              "Fused attention's backward pass sums the queries' gradient in float32, and has "
+              "gradients of keys and values for each head of queries",
+              {wide_memory_beside(Event::attention_gradient_begins, Event::attention_gradient_ends),
+               memory_beside(Event::grouped_gradient_begins, Event::attention_gradient_ends, 2)}),
+      choosing(
+          "padded-data",
+          "Nearly all of a sequence is padding, which fused attention neither computes nor keeps",
+          attention<&AttentionChoices::padded_data>, fused_attention, false),
+      keeping("separate-scores",
+              "Attention's products of queries and keys, their softmax, and the gradients of both "
+              "are tensors of their own",
+              {elsewhere(Event::scores_placed)}),
+      keeping("copied-heads",
+              "Attention's result is copied from the order of heads, and the gradients of queries, "
+              "keys and values are tensors of their own, of which the first two are scaled, before "
+              "they are one",
+              {copy(Event::context_made, Event::context_made),
+               {Event::joined_gradient_made, Event::joined_gradient_made, scale_and_join}}),
+      keeping("score-mask",
+              "A pass of a causal model whose attention computes scores keeps one mask of a byte "
+              "for each pair of positions",
+              {only(masks_scores, {Event::forward_begins, Event::backward_ends, make_mask})}),
+      choosing("joined-gradients",
+               "Gradients of queries, keys and values are tensors of their own, which are copied "
+               "into one",
+               attention<&AttentionChoices::joined_gradients>),
+      keeping("early-releases",
+              "A backward pass gives back the gradient of a layer's output, and those within "
+              "attention, as soon as they have been read",
+              {release(Event::layer_gradient_read), release(Event::attention_mask_read),
+               release(Event::projection_gradient_read), release(Event::context_gradient_read),
+               release(Event::attention_inputs_read), release(Event::mlp_mask_read)}),
+      keeping(
+          "rotary-tables", "A pass keeps cosines and sines of all positions, in the weights' type",
+          {only(is_rotary, {Event::positions_begin, Event::backward_ends, make_rotary_tables})}),
+      keeping("causal-masks",
+              "Each microbatch in flight keeps a mask of one byte for each pair of positions",
+              {{Event::forward_begins, Event::backward_ends, make_mask}})};
 }
 
-/// What steps keep and make.
+/// Behaviours of weights, gradients and steps.
 std::vector<Behaviour> of_steps() {
-  using K = Keeping;
   return {
-      keeping<&K::gradients_when_needed>("gradients-when-needed",
-                                         "A weight's gradient takes memory from the backward pass "
-                                         "that computes it to the end of the step",
-                                         gradients_in_backward),
-      keeping<&K::narrow_gradients>("narrow-gradients",
-                                    "Gradients are there in the weights' type, too, beside their "
-                                    "float32 sums",
-                                    whole_gradients),
-      keeping<&K::separate_weight_gradients>("separate-weight-gradients",
-                                             "What is added to a weight's gradient is a tensor of "
-                                             "its own, in the weights' type"),
-      keeping<&K::separate_parameters>("separate-parameters",
-                                       "Each weight, its gradient and each part of its optimizer "
-                                       "state is a tensor of its own, which an allocator rounds",
-                                       whole_gradients, false),
-      keeping<&K::tied_sums>("tied-sums",
-                             "What both uses add to the gradient of a tied table, and the sum of "
-                             "the two, are tensors of their own; the first waits for the second"),
-      keeping<&K::stepped_one_by_one>("stepped-one-by-one",
-                                      "A weight that steps in backward does so when its own "
-                                      "gradient is complete, not with its layer's",
-                                      layers_step_together),
-      keeping<&K::flattened_gradients>("flattened-gradients",
-                                       "A step copies all gradients, in the weights' type, into "
-                                       "one tensor before replicas sum them",
-                                       whole_gradients),
-      keeping<&K::optimizer_intermediate>("optimizer-intermediate",
-                                          "The optimizer's step makes one more tensor as large as "
-                                          "the weights that it steps together, or two where it "
-                                          "steps them in backward",
-                                          state_on_device),
-      keeping<&K::unstepped_head>("unstepped-head",
-                                  "The table of an output head in parts, stepped in backward, is "
-                                  "never stepped: its gradient stays, and it has no state",
-                                  whole_gradients, false),
-      keeping<&K::late_state>("late-state",
-                              "The optimizer's state is made where the first step needs it, out of "
-                              "what passes have given back",
-                              always, false),
-      keeping<&K::float32_weight_versions>("float32-weight-versions",
-                                           "Older versions of the weights are kept in float32",
-                                           whole_weights),
-      caching_allocator(),
-      communicator_buffers()};
+      choosing("gradients-when-needed",
+               "A weight's gradient takes memory from the backward pass that computes it to the "
+               "end of the step",
+               weights<&WeightChoices::gradients_come_and_go>, gradients_in_backward),
+      choosing("narrow-gradients",
+               "Gradients are there in the weights' type, too, beside their float32 sums",
+               optimizer<&OptimizerChoices::narrow_gradients>, whole_gradients),
+      choosing("separate-weight-gradients",
+               "What is added to a weight's gradient is a tensor of its own, in the weights' type",
+               weights<&WeightChoices::separate_terms>),
+      choosing("separate-parameters",
+               "Each weight, its gradient and each part of its optimizer state is a tensor of its "
+               "own, which an allocator rounds",
+               weights<&WeightChoices::separate>, whole_gradients, false),
+      keeping(
+          "tied-sums",
+          "What both uses add to the gradient of a tied table, and the sum of the two, are tensors "
+          "of their own; the first waits for the second",
+          {only(gradients_stay,
+                memory_beside(Event::head_table_gradient_made, Event::backward_ends)),
+           memory_beside(Event::embedding_gradient_begins, Event::backward_ends)}),
+      choosing("stepped-one-by-one",
+               "A weight that steps in backward does so when its own gradient is complete, not "
+               "with its layer's",
+               weights<&WeightChoices::step_one_by_one>, layers_step_together),
+      choosing("flattened-gradients",
+               "A step copies all gradients, in the weights' type, into one tensor before replicas "
+               "sum them",
+               optimizer<&OptimizerChoices::flattened_gradients>, whole_gradients),
+      choosing("optimizer-intermediate",
+               "The optimizer's step makes one more tensor as large as the weights that it steps "
+               "together, or two where it steps them in backward",
+               optimizer<&OptimizerChoices::intermediate>, state_on_device),
+      choosing("unstepped-head",
+               "The table of an output head in parts, stepped in backward, is never stepped: its "
+               "gradient stays, and it has no state",
+               optimizer<&OptimizerChoices::forgets_head>, whole_gradients, false),
+      choosing("late-state",
+               "The optimizer's state is made where the first step needs it, out of what passes "
+               "have given back",
+               optimizer<&OptimizerChoices::late_state>, nullptr, false),
+      choosing("float32-weight-versions", "Older versions of the weights are kept in float32",
+               weights<&WeightChoices::float32_versions>, whole_weights),
+      timing("caching-allocator",
+             "Memory comes from PyTorch's caching allocator, which rounds, keeps and fragments; on "
+             "a virtual machine",
+             device<&DeviceRules::caching_allocator>, Changes::memory),
+      timing("communicator-buffers",
+             "A communicator of all devices leaves less memory for everything else; on a virtual "
+             "machine that says how much",
+             device<&DeviceRules::communicator_buffers>, Changes::memory)};
 }
 
-/// What replicas that divide weights have whole for a while.
+/// Behaviours of replicas that divide weights.
 std::vector<Behaviour> of_divided() {
-  using K = Keeping;
   return {
-      keeping<&K::outer_weights_stay>(
-          "outer-weights-stay",
-          "Divided weights outside the layers are gathered together and stay whole until the "
-          "microbatch's backward pass ends, where their gradients are summed together",
-          one_stage),
-      keeping<&K::layer_weights_stay>("layer-weights-stay",
-                                      "Divided weights of a layer stay whole from its forward pass "
-                                      "to the end of its backward pass, and the buffer that the "
-                                      "last layer's were gathered in until the forward pass ends",
-                                      one_stage),
-      keeping<&K::copied_unit_gradients>(
-          "copied-unit-gradients",
-          "Gradients that replicas sum in the backward pass are tensors of their own, which are "
-          "copied into one when those of a layer are there; a sum has no memory of its own where "
-          "it "
-          "is added to another")};
+      choosing("outer-weights-stay",
+               "Divided weights outside the layers are gathered together and stay whole until the "
+               "microbatch's backward pass ends, where their gradients are summed together",
+               weights<&WeightChoices::outer_stay>, one_stage),
+      choosing(
+          "layer-weights-stay",
+          "Divided weights of a layer stay whole from its forward pass to the end of its backward "
+          "pass, and the buffer that the last layer's were gathered in until the forward pass ends",
+          weights<&WeightChoices::layers_stay>, one_stage),
+      choosing("copied-unit-gradients",
+               "Gradients that replicas sum in the backward pass are tensors of their own, which "
+               "are copied into one when those of a layer are there; a sum has no memory of its "
+               "own where it is added to another",
+               weights<&WeightChoices::copied_unit_gradients>)};
 }
 
+/// Behaviours of a virtual machine's clock.
 std::vector<Behaviour> of_time() {
-  using S = Software;
   return {
-      separate<&S::bias>("bias-kernel", "A product's bias is added by a kernel of its own"),
-      separate<&S::gelu>("gelu-kernel", "GELU is a kernel of its own, with its bias"),
-      separate<&S::dropout>("dropout-kernel", "Dropout behind a softmax is a kernel of its own"),
-      separate<&S::mask>("mask-kernel",
-                         "A causal mask is a kernel of its own before the softmax, "
-                         "which then reads all scores"),
-      separate<&S::dropout_add>("dropout-add-kernels",
-                                "Bias, dropout and residual behind a block "
-                                "are a kernel each"),
-      separate<&S::residual>("residual-kernel",
-                             "The gradient over a residual path is added by a "
-                             "kernel of its own"),
-      separate<&S::bias_gradient>("bias-gradient-kernel",
-                                  "A bias's gradient is summed by a kernel "
-                                  "of its own"),
-      separate<&S::accumulation>("accumulation-kernel",
-                                 "A weight's gradient is added to those "
-                                 "before it by a kernel of its own"),
-      separate<&S::clipping>("clipping-kernels",
-                             "Gradients are scaled before the optimizer's "
-                             "kernel, and weights copied behind it"),
-      separate<&S::division>("division-kernel",
-                             "Gradients are divided by the number of replicas, however many there "
-                             "are, by a kernel of its own"),
-      separate<&S::version_copies>("version-copies",
-                                   "Passes of another version of the weights than the one before "
-                                   "copy it out of float32, and a step with two versions copies "
-                                   "each weight four times"),
-      separate<&S::synchronised_passes>("synchronised-passes",
-                                        "The host waits for the device before and after each pass"),
-      separate<&S::batches>("batch-on-every-stage",
-                            "Every stage fetches the batch before each forward pass, and computes "
-                            "nothing meanwhile"),
-      messages<Messages::blocking>("blocking-messages",
-                                   "Both ends of a message, and their hosts, "
-                                   "wait until it is there"),
-      messages<Messages::exchanged>("exchanged-messages",
-                                    "A stage sends and receives in one exchange with a neighbour, "
-                                    "which begins when both are ready, and waits for it",
-                                    one_chunk),
-      separate<&S::buffered_messages>("buffered-messages",
-                                      "The sender of a message that is exchanged is through with "
-                                      "it when the last 4 MiB are in a buffer",
-                                      Changes::messages),
-      separate<&S::shared_ports>("shared-ports",
-                                 "Exchanges of all stages of a node with other nodes go on at the "
-                                 "same time, and share the node's ports",
-                                 Changes::messages),
-      separate<&S::sharded_messages>("sharded-messages",
-                                     "Tensor-parallel ranks that have the same to send send a part "
-                                     "of it each, and gather the parts",
-                                     Changes::messages),
-  };
+      timing("bias-kernel", "A product's bias is added by a kernel of its own",
+             kernel<&ExtraKernels::bias>),
+      timing("gelu-kernel", "GELU is a kernel of its own, with its bias",
+             kernel<&ExtraKernels::gelu>),
+      timing("dropout-kernel", "Dropout behind a softmax is a kernel of its own",
+             kernel<&ExtraKernels::dropout>),
+      timing("mask-kernel",
+             "A causal mask is a kernel of its own before the softmax, which then reads all scores",
+             kernel<&ExtraKernels::mask>),
+      timing("dropout-add-kernels", "Bias, dropout and residual behind a block are a kernel each",
+             kernel<&ExtraKernels::dropout_add>),
+      timing("residual-kernel", "The gradient over a residual path is added by a kernel of its own",
+             kernel<&ExtraKernels::residual>),
+      timing("bias-gradient-kernel", "A bias's gradient is summed by a kernel of its own",
+             kernel<&ExtraKernels::bias_gradient>),
+      timing("accumulation-kernel",
+             "A weight's gradient is added to those before it by a kernel of its own",
+             kernel<&ExtraKernels::accumulation>),
+      timing("clipping-kernels",
+             "Gradients are scaled before the optimizer's kernel, and weights copied behind it",
+             kernel<&ExtraKernels::clipping>),
+      timing("division-kernel",
+             "Gradients are divided by the number of replicas, however many there are, by a kernel "
+             "of its own",
+             kernel<&ExtraKernels::division>),
+      timing("version-copies",
+             "Passes of another version of the weights than the one before copy it out of float32, "
+             "and a step with two versions copies each weight four times",
+             device<&DeviceRules::copies_weight_versions>),
+      timing("synchronised-passes", "The host waits for the device before and after each pass",
+             device<&DeviceRules::host_waits_around_passes>),
+      timing(
+          "batch-on-every-stage",
+          "Every stage fetches the batch before each forward pass, and computes nothing meanwhile",
+          device<&DeviceRules::fetches_batches>),
+      timing("blocking-messages", "Both ends of a message, and their hosts, wait until it is there",
+             messages<Messages::blocking>, Changes::messages, "exchanged-messages"),
+      timing("exchanged-messages",
+             "A stage sends and receives in one exchange with a neighbour, "
+             "which begins when both are ready, and waits for it",
+             messages<Messages::exchanged>, Changes::messages, "blocking-messages", one_chunk),
+      timing("buffered-messages",
+             "The sender of a message that is exchanged is through with it when the last 4 MiB are "
+             "in a buffer",
+             message<&MessageRules::buffered>, Changes::messages),
+      timing("shared-ports",
+             "Exchanges of all stages of a node with other nodes go on at the same time, and share "
+             "the node's ports",
+             message<&MessageRules::shared_ports>, Changes::messages),
+      timing("sharded-messages",
+             "Tensor-parallel ranks that have the same to send send a part of it each, and gather "
+             "the parts",
+             message<&MessageRules::sharded>, Changes::messages)};
 }
 
 }  // namespace
+}  // namespace effects
 
 const std::vector<Behaviour>& behaviours() {
   static const std::vector<Behaviour> all = [] {
+    using namespace effects;
     std::vector<Behaviour> list;
     for (const auto& some :
          {of_logits(), of_layers(), of_attention(), of_steps(), of_divided(), of_time()})
@@ -360,23 +475,51 @@ const std::vector<Behaviour>& behaviours() {
   return all;
 }
 
+void Program::add(const Behaviour& behaviour) {
+  std::erase_if(behaviours_,
+                [&](const Behaviour* one) { return one->name == behaviour.instead_of; });
+  const auto place = std::ranges::lower_bound(behaviours_, &behaviour, std::less<>());
+  if (place == behaviours_.end() || *place != &behaviour) behaviours_.insert(place, &behaviour);
+  resolve();
+}
+
+void Program::remove(const Behaviour& behaviour) {
+  std::erase(behaviours_, &behaviour);
+  resolve();
+}
+
+bool Program::has(std::string_view behaviour) const {
+  return std::ranges::find(behaviours_, behaviour, &Behaviour::name) != behaviours_.end();
+}
+
+void Program::resolve() {
+  static_cast<Choices&>(*this) = {};
+  heard_.reset();
+  for (const Behaviour* behaviour : behaviours_) {
+    if (behaviour->choose != nullptr) behaviour->choose(*this);
+    for (const Effect& effect : behaviour->effects)
+      for (const ModelEvent event : {effect.at, effect.until})
+        heard_.set(static_cast<size_t>(event));
+  }
+}
+
 void check_behaviours(const RunConfig& config) {
-  for (const Behaviour& behaviour : behaviours()) {
-    if (!behaviour.has(config.program)) continue;
-    if (const std::string_view why = behaviour.why_not(config); !why.empty())
+  for (const Behaviour* behaviour : config.program.behaviours()) {
+    if (behaviour->refusal == nullptr) continue;
+    if (const std::string_view why = behaviour->refusal(config); !why.empty())
       throw InputError(fmt::format("the program {} has {}, {}; take it out (program={}~{})",
-                                   config.program.name, behaviour.name, why, config.program.name,
-                                   behaviour.name));
+                                   config.program.name, behaviour->name, why, config.program.name,
+                                   behaviour->name));
   }
 }
 
 void check_behaviours_on_real(const Program& program, const std::string& on) {
-  for (const Behaviour& behaviour : behaviours())
-    if (behaviour.has(program) && !behaviour.real)
+  for (const Behaviour* behaviour : program.behaviours())
+    if (!behaviour->real)
       throw InputError(
           fmt::format("the program {} has {}, which a virtual device alone can have, and on is "
                       "{}; give program={}:real, or on=virtual:MACHINE",
-                      program.name, behaviour.name, on, program.name));
+                      program.name, behaviour->name, on, program.name));
 }
 
 }  // namespace frugal::engine

@@ -3,13 +3,13 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/program/program.h"
+#include "engine/program/effect.h"
 
 namespace frugal::engine {
 
 struct RunConfig;
 
-/// What a behaviour changes first of all. One that keeps or copies takes time, too.
+/// First thing that a behaviour changes. One that keeps or copies takes time, too.
 enum class Changes : uint8_t { memory, time, messages };
 constexpr Names names_of(Changes) { return {"memory", "time", "messages"}; }
 
@@ -18,14 +18,15 @@ constexpr Names names_of(Changes) { return {"memory", "time", "messages"}; }
 struct Behaviour {
   std::string_view name;  ///< "float32-logits"
   Changes changes;
-  std::string_view does;  ///< in one sentence, for documentation
-  bool (*has)(const Program&);
-  void (*put)(Program&, bool on);
-  /// What a configuration has that this cannot be with; empty where it can.
-  std::string_view (*why_not)(const RunConfig&);
-  /// Whether a device that computes has it, too; otherwise it is of a virtual one's clock or
-  /// memory.
-  bool real = false;
+  std::string_view does;               ///< in one sentence, for documentation
+  std::vector<Effect> effects = {};    ///< at events of the model
+  void (*choose)(Choices&) = nullptr;  ///< how modules and devices differ; null: they do not
+  /// The part of a configuration that excludes it, behind "and"; null or empty: none.
+  std::string_view (*refusal)(const RunConfig&) = nullptr;
+  /// False for what a virtual device's clock or memory alone can have.
+  bool real = true;
+  /// Another one that a program cannot have at the same time: the last that is added stays.
+  std::string_view instead_of = {};
 };
 
 /// All of them, in the order of documentation.

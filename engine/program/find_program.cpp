@@ -29,7 +29,7 @@ const Behaviour* find_behaviour(std::string_view name) {
   return found == behaviours().end() ? nullptr : &*found;
 }
 
-/// Those that are near the name, or else all.
+/// Names near this one, or else all.
 std::string candidates(const std::string& name, const std::vector<std::string>& known) {
   const auto near = nearest(name, known);
   return fmt::format("{} {}", near.empty() ? "known are" : "did you mean",
@@ -78,7 +78,7 @@ std::vector<Term> terms_of(const std::string& text) {
   return terms;
 }
 
-/// What a term stands for: a behaviour alone, or all of a program's.
+/// Behaviours of a term: one by its name, or all of a program's.
 std::vector<KnownBehaviour> behaviours_of_term(const std::string& name) {
   if (const Behaviour* const one = find_behaviour(name))
     return {{one, BehaviourStatus::supposed, "named by itself"}};
@@ -93,46 +93,32 @@ std::vector<KnownBehaviour> behaviours_of_term(const std::string& name) {
   return find_program_file(name).behaviours;
 }
 
-/// Which behaviours ":memory" and the like leave.
-using Leaves = bool (*)(const Behaviour&);
-template <Changes changes>
-bool leaves(const Behaviour& behaviour) {
-  return behaviour.changes == changes;
+/// Selects the behaviours that ":memory" and the like leave.
+bool leaves(std::string_view part, const Behaviour& behaviour) {
+  return part == "real" ? behaviour.real : part == name_of(behaviour.changes);
 }
-constexpr std::array<std::pair<std::string_view, Leaves>, 4> parts{
-    {{"memory", leaves<Changes::memory>},
-     {"time", leaves<Changes::time>},
-     {"messages", leaves<Changes::messages>},
-     {"real", [](const Behaviour& behaviour) { return behaviour.real; }}}};
+constexpr std::array<std::string_view, 4> parts{"memory", "time", "messages", "real"};
 
-std::vector<std::string_view> part_names() {
-  std::vector<std::string_view> names;
-  for (const auto& [name, leaves] : parts) names.push_back(name);
-  return names;
-}
-
-/// Those of the parts behind the text, which becomes shorter by them.
-std::vector<Leaves> take_parts(std::string& text) {
-  std::vector<Leaves> all;
+/// Takes the parts from behind the text.
+std::vector<std::string> take_parts(std::string& text) {
+  std::vector<std::string> all;
   const std::string whole = text;
   for (size_t colon = 0; (colon = text.rfind(':')) != std::string::npos; text.resize(colon)) {
     const std::string said = text.substr(colon + 1);
-    const auto part =
-        std::ranges::find_if(parts, [&](const auto& known) { return known.first == said; });
-    if (part == parts.end())
+    if (std::ranges::find(parts, said) == parts.end())
       throw InputError(fmt::format("the program is \"{}\"; behind a colon it must be one of {}",
-                                   whole, fmt::join(part_names(), ", ")));
-    all.push_back(part->second);
+                                   whole, fmt::join(parts, ", ")));
+    all.push_back(said);
   }
   return all;
 }
 
-/// What says the same without files.
+/// Text of the same program without files.
 std::string without_files(const std::string& text, const std::vector<Term>& terms,
                           const Program& program) {
   if (std::ranges::none_of(terms, [](const Term& term) { return is_path(term.name); })) return text;
   std::string name;
-  for (const Behaviour* behaviour : behaviours_of(program))
+  for (const Behaviour* behaviour : program.behaviours())
     name += fmt::format("{}{}", name.empty() ? "" : "+", behaviour->name);
   return name;
 }
@@ -163,18 +149,12 @@ ProgramFile find_program_file(const std::string& name_or_path) {
 
 std::vector<std::string> program_names() { return programs.names(); }
 
-std::vector<const Behaviour*> behaviours_of(const Program& program) {
-  std::vector<const Behaviour*> all;
-  for (const Behaviour& behaviour : behaviours())
-    if (behaviour.has(program)) all.push_back(&behaviour);
-  return all;
-}
-
 std::vector<KnownBehaviour> known_behaviours(const std::string& text) {
   std::string rest = text;
   (void)take_parts(rest);
   std::vector<KnownBehaviour> all;
-  for (const Behaviour* behaviour : behaviours_of(find_program(text)))
+  const Program program = find_program(text);
+  for (const Behaviour* behaviour : program.behaviours())
     for (const Term& term : terms_of(rest))
       for (const KnownBehaviour& one : behaviours_of_term(term.name)) {
         if (one.behaviour != behaviour) continue;
@@ -187,17 +167,18 @@ std::vector<KnownBehaviour> known_behaviours(const std::string& text) {
 Program find_program(const std::string& text) {
   if (text == none) return {};
   std::string rest = text;
-  const std::vector<Leaves> left = take_parts(rest);
+  const std::vector<std::string> left = take_parts(rest);
   const std::vector<Term> terms = terms_of(rest);
   Program program;
   for (const auto& [sign, name] : terms)
     for (const KnownBehaviour& one : behaviours_of_term(name))
-      one.behaviour->put(program, sign == '+');
+      sign == '+' ? program.add(*one.behaviour) : program.remove(*one.behaviour);
   for (const Behaviour& behaviour : behaviours())
-    if (!left.empty() &&
-        std::ranges::none_of(left, [&](Leaves leaves) { return leaves(behaviour); }))
-      behaviour.put(program, false);
-  if (behaviours_of(program).empty()) return {};
+    if (!left.empty() && std::ranges::none_of(left, [&](const std::string& part) {
+          return leaves(part, behaviour);
+        }))
+      program.remove(behaviour);
+  if (program.behaviours().empty()) return {};
   program.name = without_files(text, terms, program);
   return program;
 }

@@ -6,7 +6,7 @@
 
 namespace frugal::engine {
 
-/// Where it is seen that a program does something.
+/// Evidence that a program does something.
 enum class BehaviourStatus : uint8_t {
   documented,  ///< in its source, or in its paper
   counted,     ///< in what was counted of it while it ran
@@ -26,8 +26,8 @@ struct ProgramFile {
   std::string name, description;
   std::vector<KnownBehaviour> behaviours;
 };
-/// By its name, or of this file. Throws InputError that names the file, the key and what is
-/// allowed.
+/// Finds a program by its name, or reads this file. Throws InputError that names the file, the key
+/// and what is allowed.
 ProgramFile find_program_file(const std::string& name_or_path);
 /// Names of programs/.
 std::vector<std::string> program_names();
@@ -42,11 +42,8 @@ std::vector<std::string> program_names();
 /// no behaviour, with the nearest ones.
 Program find_program(const std::string& text);
 
-/// What the program of a text has, in the order of behaviours(), and how it is known: as the last
-/// of its terms says that has it. A behaviour that a text names itself is supposed.
+/// Behaviours of a text's program, in the order of behaviours(), and how each is known: by the last
+/// term that has it. A behaviour that a text names itself is supposed.
 std::vector<KnownBehaviour> known_behaviours(const std::string& text);
-
-/// What the program has, in the order of behaviours().
-std::vector<const Behaviour*> behaviours_of(const Program& program);
 
 }  // namespace frugal::engine

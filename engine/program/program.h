@@ -1,68 +1,134 @@
 #pragma once
+#include <bitset>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/namespace.h"
-#include "kernels/virtual/software.h"
+#include "kernels/virtual/device_rules.h"
 
 namespace frugal::engine {
 
-/// What a program keeps, copies or makes besides what its technique needs; frugal itself none of
-/// it. None of it changes what is computed. Each is a behaviour, which engine/program/behaviour.cpp
-/// describes.
-struct Keeping {
-  bool float32_logits = false;
-  bool float32_loss = false;
-  bool log_probabilities = false;
-  bool returned_logits = false;
-  bool separate_softcap = false;
-  bool float32_head_parts = false;
-  bool narrow_part_sums = false;
-  bool separate_part_gradients = false;
-  bool unkept_statistics = false;
-  bool float32_norms = false;
-  bool dropout_masks = false;
-  bool early_releases = false;
-  bool joined_gradients = false;
-  bool tied_sums = false;
-  bool stepped_one_by_one = false;
-  bool score_mask = false;
-  bool rotary_tables = false;
-  bool separate_activation = false;
-  bool parts_until_layer_ends = false;
-  bool concatenated_parts = false;
-  bool recomputed_inputs = false;
-  bool recomputed_outputs = false;
-  bool gradients_when_needed = false;
-  bool optimizer_intermediate = false;
-  bool unstepped_head = false;
-  bool late_state = false;
-  bool separate_projections = false;
-  bool causal_masks = false;
-  bool kept_outputs = false;
-  bool separate_scores = false;
-  bool attention_workspace = false;
-  bool padded_data = false;
-  bool parts_of_hidden_size = false;
-  bool copied_heads = false;
-  bool float32_weight_versions = false;
-  bool narrow_gradients = false;
-  bool separate_weight_gradients = false;
-  bool separate_parameters = false;
-  bool flattened_gradients = false;
-  bool outer_weights_stay = false;
-  bool layer_weights_stay = false;
-  bool copied_unit_gradients = false;
+struct Behaviour;
 
-  bool operator==(const Keeping&) const = default;
+/// Events of a model's passes, which its modules announce (RankAt::event) with the tensor that they
+/// are about. Imitated programs hold, copy and release tensors there (engine/program/effect.h).
+enum class ModelEvent : uint8_t {
+  forward_begins,             ///< of a part of the model that has a backward pass
+  positions_begin,            ///< the same, where positions are needed
+  backward_ends,              ///< of the same
+  layer_input_recomputed,     ///< a layer's input has been read by its second forward pass
+  layer_output_recomputed,    ///< a layer's output of its second forward pass
+  layer_gradient_read,        ///< the gradient of a layer's output, by all of its modules
+  layer_backward_ends,        ///< of one layer, or of layers that are recomputed together
+  norm_read,                  ///< a norm's input, before it is kept
+  norm_gradient_begins,       ///< the gradient of a norm's output; beside it the norm's input
+  attention_mask_read,        ///< attention's dropout mask, in the backward pass
+  mlp_mask_read,              ///< the dropout mask of an MLP, in the backward pass
+  projection_gradient_read,   ///< the gradient of attention's projected context
+  scores_placed,              ///< a softmax is about to write where its other side is
+  context_made,               ///< by separate attention, in the order of heads
+  context_gradient_read,      ///< the gradient of attention's context
+  attention_gradient_begins,  ///< of fused attention: its context
+  grouped_gradient_begins,    ///< the same where heads of queries share keys and values
+  attention_gradient_ends,    ///< of fused attention
+  attention_inputs_read,      ///< a tensor that fused attention has read for its gradient
+  joined_gradient_made,       ///< of queries, keys and values, in one tensor
+  gate_activated,             ///< what a gate's activation gives
+  gate_gradient_begins,       ///< the gradient of a gated product
+  gate_gradient_ends,         ///< the gradients of a gate and of its factor are made
+  mlp_part_ends,              ///< a mini-sequence's projection
+  mlp_ends,                   ///< all mini-sequences have gone through an MLP
+  logits_capped,              ///< soft-capped logits
+  logits_made,                ///< logits as the product gives them
+  logits_converted,           ///< the same, once logits_made has had its effects
+  logits_returned,            ///< logits as the model gives them to its caller
+  loss_begins,                ///< logits that the loss reads
+  logits_kept,                ///< the loss's logits are kept for the backward pass
+  loss_made,                  ///< what the loss keeps beside its logits
+  loss_gradient_begins,       ///< logits that the loss's gradient is made of
+  loss_gradient_converted,    ///< the same, once loss_gradient_begins has had its effects
+  loss_gradient_placed,       ///< the gradient is about to take its logits' place
+  loss_gradient_ends,         ///< the gradient of the logits is made
+  part_logits_made,           ///< logits of a part of the output head
+  part_gradient_ends,         ///< the gradients of a part of the output head are made
+  head_backward_ends,         ///< of the output layer
+  head_table_gradient_made,   ///< of a table that the embedding uses, too: its weight
+  embedding_gradient_begins,  ///< the same table, before the embedding adds to its gradient
+  count_
+};
+
+/// Choices of how a module is built and run where an imitated program's differ in more than the
+/// life of a tensor. By default all are frugal's own.
+struct AttentionChoices {
+  bool separate_projections = false;  ///< queries, keys and values have weights of their own
+  bool joined_gradients = false;      ///< their gradients are made apart and copied into one
+  bool padded_data = false;           ///< sequences are padding, which is not computed
+};
+struct MlpChoices {
+  bool separate_projections = false;  ///< a gate and its factor have weights of their own
+  bool parts_stay = false;            ///< mini-sequences keep what they compute until backward
+  bool parts_of_hidden_size = false;  ///< by the paper's rule they have as many tokens as that
+  bool concatenated_parts = false;    ///< their gradients are copied into one at the end
+};
+struct HeadChoices {
+  bool narrow_product = false;           ///< logits are computed in the weights' type
+  bool narrow_part_product = false;      ///< the same of parts of the output head
+  bool narrow_part_sums = false;         ///< parts sum the table's gradient in the weights' type
+  bool separate_part_gradients = false;  ///< parts have gradients of their own, added up at the end
+};
+struct WeightChoices {
+  bool separate = false;               ///< each has memory of its own
+  bool separate_terms = false;         ///< what is added to a gradient has memory of its own
+  bool gradients_come_and_go = false;  ///< gradients have memory only while they are needed
+  bool step_one_by_one = false;        ///< in backward, each when its own gradient is complete
+  bool copied_unit_gradients = false;  ///< gradients are copied into their unit's
+  bool outer_stay = false;             ///< divided ones outside layers stay whole between passes
+  bool layers_stay = false;            ///< divided ones of layers stay whole between passes
+  bool float32_versions = false;       ///< older versions have float32's memory
+};
+struct OptimizerChoices {
+  bool narrow_gradients = false;     ///< gradients are there in the weights' type, too
+  bool flattened_gradients = false;  ///< a step copies gradients into one tensor before summing
+  bool intermediate = false;         ///< a step makes a tensor as large as a moment
+  bool forgets_head = false;         ///< the table of a head in parts is never stepped
+  bool late_state = false;           ///< state is made in the first step
+};
+struct Choices {
+  AttentionChoices attention;
+  MlpChoices mlp;
+  HeadChoices head;
+  WeightChoices weights;
+  OptimizerChoices optimizer;
+  bool keeps_dropout_masks = false, keeps_stage_outputs = false;
+  DeviceRules device;  ///< of a virtual one
 };
 
 /// A program whose numbers a paper has, as far as it differs from frugal: a list of behaviours.
-struct Program {
-  Keeping keeps;      ///< on any device
-  Software software;  ///< what a virtual device's time depends on
-  std::string name;   ///< what find_program() understands; empty: frugal itself
+/// None of them changes what is computed.
+class Program : public Choices {
+ public:
+  std::string name;  ///< what find_program() understands; empty: frugal itself
 
-  bool operator==(const Program&) const = default;
+  /// `behaviour` outlives the program.
+  void add(const Behaviour& behaviour);
+  void remove(const Behaviour& behaviour);
+  bool has(std::string_view behaviour) const;
+  /// Behaviours in the order of their list.
+  const std::vector<const Behaviour*>& behaviours() const { return behaviours_; }
+  /// True if an effect begins or ends at this event.
+  bool hears(ModelEvent event) const { return heard_[static_cast<size_t>(event)]; }
+
+  bool operator==(const Program& other) const {
+    return name == other.name && behaviours_ == other.behaviours_;
+  }
+
+ private:
+  /// Makes choices and events follow the list.
+  void resolve();
+
+  std::vector<const Behaviour*> behaviours_;
+  std::bitset<static_cast<size_t>(ModelEvent::count_)> heard_;
 };
 
 /// "frugal" where it has no behaviour.

@@ -4,11 +4,11 @@
 #include <array>
 
 #include "engine/data/single_batch.h"
+#include "engine/model/dropout.h"
 #include "engine/model/embedding.h"
 #include "engine/model/head/output_layer.h"
 #include "engine/model/layer.h"
 #include "engine/model/parallel.h"
-#include "engine/model/randomness.h"
 
 namespace frugal::engine {
 

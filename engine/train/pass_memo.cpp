@@ -57,8 +57,8 @@ bool PassMemo::possible(const Rank& rank) {
          !rank.ledger.records_timeline() &&
          // A tensor that goes to the host is waited for in a later pass, a step begins with the
          // first of the backward passes that make it, and weights may stay from pass to pass.
-         !c.offload && !c.gradients_come_and_go() && !c.program.keeps.outer_weights_stay &&
-         !c.program.keeps.layer_weights_stay;
+         !c.offload && !c.gradients_come_and_go() && !c.program.weights.outer_stay &&
+         !c.program.weights.layers_stay;
 }
 
 const PassMemo::Noted* PassMemo::find(const Key& key) const {

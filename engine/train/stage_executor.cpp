@@ -189,12 +189,12 @@ std::optional<GatheredWeights> StagePasses::gathered_for(const Action& action) c
   if (!rank_.config.shards(Shard::weights)) return std::nullopt;
   const bool last = action.kind != ActionKind::forward || run_.scales.empty();
   return std::make_optional<GatheredWeights>(weights_.block(action.version),
-                                             rank_.config.program.keeps, last);
+                                             rank_.config.program.weights, last);
 }
 
 void StagePasses::drop_gathered() {
-  const Keeping& keeps = rank_.config.program.keeps;
-  if (!keeps.outer_weights_stay && !keeps.layer_weights_stay) return;
+  const WeightChoices& choices = rank_.config.program.weights;
+  if (!choices.outer_stay && !choices.layers_stay) return;
   for (int chunk = 0; chunk < run_.schedule.chunks; ++chunk)
     for (const Parameter* p : model_.part(chunk).parameters())
       if (p->unit) p->unit->weights.release();

@@ -11,7 +11,7 @@ std::vector<Case> cases_on(const Artifact& artifact, const std::string& machine,
                            const Program& program) {
   std::vector<Case> cases;
   for (Case& c : artifact.cases({.virtual_machine = true, .cpu = false}))
-    if (c.on == "virtual:" + machine && c.config.program.software == program.software)
+    if (c.on == "virtual:" + machine && c.config.program.device == program.device)
       cases.push_back(std::move(c));
   return cases;
 }

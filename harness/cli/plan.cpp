@@ -45,7 +45,7 @@ std::vector<std::string> names_and_searched(std::vector<std::string> names) {
 
 /// The planner's memory is frugal's own.
 void refuse_memory(const Program& program) {
-  for (const Behaviour* behaviour : behaviours_of(program))
+  for (const Behaviour* behaviour : program.behaviours())
     if (behaviour->changes == Changes::memory)
       throw InputError(fmt::format(
           "--program is {}, which has {}, and the planner predicts no other memory than "

@@ -15,7 +15,7 @@ Program program_of(const std::vector<KnownBehaviour>& behaviours,
   for (size_t i = 0; i < behaviours.size(); ++i) {
     if (!has(i)) continue;
     const Behaviour& behaviour = *behaviours[i].behaviour;
-    behaviour.put(program, true);
+    program.add(behaviour);
     program.name += fmt::format("{}{}", program.name.empty() ? "" : "+", behaviour.name);
   }
   return program;

@@ -30,8 +30,9 @@ uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-CostModel::CostModel(const Machine& machine, const Software& software)
-    : software_(software),
+CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
+    : extra_(rules.kernels),
+      buffers_messages_(rules.messages.buffered),
       measured_(machine.operations),
       multiprocessors_(static_cast<uint32_t>(machine.multiprocessors)),
       kernel_latency_(machine.kernel_latency),

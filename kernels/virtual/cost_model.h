@@ -3,8 +3,8 @@
 #include <array>
 
 #include "kernels/operations.h"
+#include "kernels/virtual/device_rules.h"
 #include "kernels/virtual/machine.h"
-#include "kernels/virtual/software.h"
 
 namespace frugal::kernels {
 
@@ -16,7 +16,7 @@ enum class Ways : uint8_t { one, both };
 /// a machine whose operations were measured.
 class CostModel {
  public:
-  explicit CostModel(const Machine& machine, const Software& software = {});
+  explicit CostModel(const Machine& machine, const DeviceRules& rules = {});
 
   /// Device time of each of the kernels that the program runs for an operation.
   class Kernels {
@@ -76,11 +76,11 @@ class CostModel {
   /// A message to another node, when so many devices of the node send one at once.
   double message_between_nodes(int senders, double bytes, Ways ways = Ways::one) const;
   /// Seconds from the moment at which the sender of a message is through with it to the message's
-  /// end (Software::buffered_messages).
+  /// end (MessageRules::buffered).
   double buffered(double bytes, double seconds) const {
     // Of NCCL, which has one channel for a message.
     constexpr double buffer = 1 << 22;
-    return software_.buffered_messages ? seconds * std::min(1.0, buffer / bytes) : 0;
+    return buffers_messages_ ? seconds * std::min(1.0, buffer / bytes) : 0;
   }
 
  private:
@@ -135,7 +135,8 @@ class CostModel {
   };
   std::array<Tile, 8> tiles_{};
   size_t tile_count_ = 0;
-  const Software software_;
+  const ExtraKernels extra_;
+  const bool buffers_messages_;
   const MeasuredOperations measured_;
   uint32_t multiprocessors_;
   double kernel_latency_, memory_latency_, seconds_per_byte_, attention_seconds_per_byte_;

@@ -26,17 +26,17 @@ void take(int64_t bytes, int64_t& in_use, int64_t capacity, const Device& device
 
 }  // namespace
 
-VirtualDevice::VirtualDevice(const Machine& machine, const Software& software, int devices_on_node)
+VirtualDevice::VirtualDevice(const Machine& machine, const DeviceRules& rules, int devices_on_node)
     : machine_(machine),
-      software_(software),
-      costs_(machine, software),
+      rules_(rules),
+      costs_(machine, rules),
       shared_speed_(1 - machine.collective_share),
       collective_speed_(1 - machine.compute_share),
-      capacity_(machine.memory_capacity - (software.communicator_buffers && devices_on_node > 1
+      capacity_(machine.memory_capacity - (rules.communicator_buffers && devices_on_node > 1
                                                ? machine.communicator_memory
                                                : 0)),
       host_capacity_(machine.host_memory / devices_on_node) {
-  if (software.caching_allocator) allocator_.emplace(capacity_);
+  if (rules.caching_allocator) allocator_.emplace(capacity_);
 }
 
 void* VirtualDevice::allocate(int64_t bytes) {
@@ -204,12 +204,12 @@ void VirtualDevice::hold_up(const Event& until) {
 
 void VirtualDevice::begin_pass(bool forward) {
   hold_up_for_passes();
-  if (!forward || !software_.batches) return;
+  if (!forward || !rules_.fetches_batches) return;
   state_.host = std::max(state_.host, clock(Stream::compute)) + machine_.batch_overhead;
 }
 
 void VirtualDevice::hold_up_for_passes() {
-  if (software_.synchronised_passes) hold_up(record(Stream::compute));
+  if (rules_.host_waits_around_passes) hold_up(record(Stream::compute));
 }
 
 void VirtualDevice::start(Stretch& stretch) {

@@ -19,11 +19,11 @@ namespace frugal::kernels {
 class VirtualDevice final : public Device, private Replay {
  public:
   /// `devices_on_node` devices share the memory of their node's host.
-  explicit VirtualDevice(const Machine& machine, const Software& software = {},
+  explicit VirtualDevice(const Machine& machine, const DeviceRules& rules = {},
                          int devices_on_node = 1);
 
   const Machine& machine() const { return machine_; }
-  const Software& software() const { return software_; }
+  const DeviceRules& rules() const { return rules_; }
   const CostModel& costs() const { return costs_; }
 
   std::string name() const override { return "virtual:" + machine_.name; }
@@ -137,7 +137,7 @@ class VirtualDevice final : public Device, private Replay {
   }
 
   const Machine machine_;
-  const Software software_;
+  const DeviceRules rules_;
   const CostModel costs_;
   const double shared_speed_;      ///< of compute beside a collective, in (0, 1)
   const double collective_speed_;  ///< of a collective beside compute, in (0, 1]

@@ -16,8 +16,8 @@ double visible(const View& scores) {
 
 Gemm CostModel::alone(const Gemm& gemm) const {
   Gemm product = gemm;
-  if (software_.bias) product.bias = {};
-  if (software_.accumulation) product.accumulate = false;
+  if (extra_.bias) product.bias = {};
+  if (extra_.accumulation) product.accumulate = false;
   return product;
 }
 
@@ -31,13 +31,13 @@ CostModel::Kernels CostModel::kernels_of(const Gemm& gemm) const {
 }
 
 CostModel::Kernels CostModel::kernels_of(const GemmGelu& both) const {
-  if (!software_.gelu) return {product(both.gemm, both.cost().bytes)};
+  if (!extra_.gelu) return {product(both.gemm, both.cost().bytes)};
   const Gemm bare = alone(both.gemm);  // GELU's kernel adds the bias
   return {product(bare, bare.cost().bytes), memory_bound(both.epilogue().cost().bytes)};
 }
 
 CostModel::Kernels CostModel::kernels_of(const GemmGeluBackward& both) const {
-  if (!software_.gelu) return {product(both.gemm, both.cost().bytes)};
+  if (!extra_.gelu) return {product(both.gemm, both.cost().bytes)};
   return {product(both.gemm, both.gemm.cost().bytes), memory_bound(both.epilogue().cost().bytes)};
 }
 
@@ -45,18 +45,18 @@ CostModel::Kernels CostModel::kernels_of(const GemmGeluBackward& both) const {
 CostModel::Kernels CostModel::kernels_of(const GemmBiasGradient& both) const {
   Kernels kernels = kernels_of(both.gemm);
   kernels.add(
-      memory_bound(software_.bias_gradient ? both.epilogue().cost().bytes : 3 * bytes(both.dbias)));
+      memory_bound(extra_.bias_gradient ? both.epilogue().cost().bytes : 3 * bytes(both.dbias)));
   return kernels;
 }
 
 CostModel::Kernels CostModel::kernels_of(const Softmax& softmax) const {
-  const bool separate = softmax.causal && software_.mask;
+  const bool separate = softmax.causal && extra_.mask;
   const double seen = softmax.causal && !separate ? visible(softmax.x) : 1;
   const double soft = seen * bytes(softmax.x) + bytes(softmax.p);
   const double kept = bytes(softmax.mask) + bytes(softmax.dropped);
   Kernels kernels{};
   if (separate) kernels.add(attention_bound(2 * bytes(softmax.x)));
-  if (!software_.dropout || softmax.dropped.empty()) {
+  if (!extra_.dropout || softmax.dropped.empty()) {
     kernels.add(attention_bound(soft + kept));
   } else {
     kernels.add(attention_bound(soft));
@@ -66,11 +66,11 @@ CostModel::Kernels CostModel::kernels_of(const Softmax& softmax) const {
 }
 
 CostModel::Kernels CostModel::kernels_of(const SoftmaxBackward& backward) const {
-  const bool separate = backward.causal && software_.mask;
+  const bool separate = backward.causal && extra_.mask;
   const double seen = backward.causal && !separate ? visible(backward.p) : 1;
   const double soft = seen * (bytes(backward.dy) + bytes(backward.p)) + bytes(backward.dx);
   Kernels kernels{};
-  if (!software_.dropout || !backward.dropout.active()) {
+  if (!extra_.dropout || !backward.dropout.active()) {
     kernels.add(attention_bound(soft + bytes(backward.mask)));
   } else {
     kernels.add(attention_bound(2 * bytes(backward.dy) + bytes(backward.mask)));
@@ -92,7 +92,7 @@ CostModel::Kernels CostModel::kernels_of(const FusedAttentionBackward& backward)
 }
 
 CostModel::Kernels CostModel::norm_backward(double all, const View& add) const {
-  if (!software_.residual || add.empty()) return {memory_bound(all)};
+  if (!extra_.residual || add.empty()) return {memory_bound(all)};
   return {memory_bound(all - bytes(add)), memory_bound(3 * bytes(add))};
 }
 
@@ -105,7 +105,7 @@ CostModel::Kernels CostModel::kernels_of(const RmsNormBackward& backward) const 
 }
 
 CostModel::Kernels CostModel::kernels_of(const BiasDropoutAdd& add) const {
-  if (!software_.dropout_add) return {memory_bound(add.cost().bytes)};
+  if (!extra_.dropout_add) return {memory_bound(add.cost().bytes)};
   const double each = 2 * bytes(add.y);
   Kernels kernels{};
   if (!add.bias.empty()) kernels.add(memory_bound(each + bytes(add.bias)));
@@ -116,7 +116,7 @@ CostModel::Kernels CostModel::kernels_of(const BiasDropoutAdd& add) const {
 
 CostModel::Kernels CostModel::kernels_of(const BiasDropoutAddBackward& backward) const {
   const double all = backward.cost().bytes, sum = 2 * bytes(backward.dbias);
-  if (!software_.bias_gradient || backward.dbias.empty()) return {memory_bound(all)};
+  if (!extra_.bias_gradient || backward.dbias.empty()) return {memory_bound(all)};
   return {memory_bound(all - sum), memory_bound(bytes(backward.dx) + sum)};
 }
 
@@ -124,8 +124,8 @@ CostModel::Kernels CostModel::kernels_of(const Adam& adam) const {
   const double all = adam.cost().bytes, weights = bytes(adam.update.target());
   const double master = adam.update.keeps_state ? 0 : bytes(adam.update.master);
   Kernels kernels{};
-  if (software_.division) kernels.add(memory_bound(2 * bytes(adam.update.gradient)));
-  const bool clips = software_.clipping && master > 0;
+  if (extra_.division) kernels.add(memory_bound(2 * bytes(adam.update.gradient)));
+  const bool clips = extra_.clipping && master > 0;
   if (clips) kernels.add(memory_bound(2 * bytes(adam.update.gradient)));
   kernels.add(memory_bound(clips ? all - weights : all));
   if (clips) kernels.add(memory_bound(master + weights));

@@ -60,7 +60,7 @@ void Draw::program(RunConfig& c, Device device) {
   std::vector<std::string_view> names;
   for (const Behaviour& behaviour : behaviours()) {
     if ((device == Device::computes && !behaviour.real) || !once_in(8)) continue;
-    behaviour.put(c.program, true);
+    c.program.add(behaviour);
     names.push_back(behaviour.name);
   }
   c.program.name = fmt::format("{}", fmt::join(names, "+"));

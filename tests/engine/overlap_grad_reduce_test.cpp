@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "engine/program/find_program.h"
 #include "kernels/virtual/device.h"
 #include "kernels/virtual/machine.h"
 #include "tests/engine/replicas.h"

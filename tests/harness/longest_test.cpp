@@ -129,7 +129,7 @@ TEST(LongestSequence, IsTheGreatestOfTwoDigitsThatFragmentsLetFit) {
   config.model.vocabulary = 5000;
   const Machine machine = make_target({.on = "virtual"})->counterpart(int64_t{150} << 20);
   const StepOf free{config, {}};
-  config.program.software.caching_allocator = true;
+  config.program.device.caching_allocator = true;
   const StepOf step{config, {}};
   const int64_t limit = longest_sequence(free, machine).tokens;
   const LongestSequence longest = longest_sequence(step, machine);

@@ -21,15 +21,15 @@ Machine byte_machine() {
 }
 
 std::vector<double> kernels(const Machine& machine, const Operation& operation,
-                            const Software& software = {}) {
-  const CostModel::Kernels all = CostModel(machine, software).kernels(operation);
+                            const DeviceRules& rules = {}) {
+  const CostModel::Kernels all = CostModel(machine, rules).kernels(operation);
   return {all.begin(), all.end()};
 }
 
-std::vector<double> with(bool Software::*part, const Operation& operation) {
-  Software software;
-  software.*part = true;
-  return kernels(byte_machine(), operation, software);
+std::vector<double> with(bool ExtraKernels::*part, const Operation& operation) {
+  DeviceRules rules;
+  rules.kernels.*part = true;
+  return kernels(byte_machine(), operation, rules);
 }
 
 View bf16(const Shape& shape) { return {nullptr, DType::bf16, shape}; }
@@ -49,7 +49,7 @@ Dropout dropping() {
 
 using Seconds = std::vector<double>;
 
-TEST(Kernels, AnOperationIsOneWithoutSoftware) {
+TEST(Kernels, AnOperationIsOneByDefault) {
   EXPECT_EQ(kernels(byte_machine(), product()), Seconds{product_bytes + bias_bytes});
   EXPECT_EQ(kernels(byte_machine(), GemmGelu{product(), x}),
             Seconds{product_bytes + bias_bytes + 64});
@@ -57,18 +57,18 @@ TEST(Kernels, AnOperationIsOneWithoutSoftware) {
 }
 
 TEST(Kernels, ABiasIsReadAndAddedToTheProduct) {
-  EXPECT_EQ(with(&Software::bias, product()), (Seconds{product_bytes, 128 + bias_bytes}));
+  EXPECT_EQ(with(&ExtraKernels::bias, product()), (Seconds{product_bytes, 128 + bias_bytes}));
   Gemm none = product();
   none.bias = {};
-  EXPECT_EQ(with(&Software::bias, none), Seconds{product_bytes});
+  EXPECT_EQ(with(&ExtraKernels::bias, none), Seconds{product_bytes});
 }
 
 TEST(Kernels, GeluFollowsItsProduct) {
-  EXPECT_EQ(with(&Software::gelu, GemmGelu{product(), x}),
+  EXPECT_EQ(with(&ExtraKernels::gelu, GemmGelu{product(), x}),
             (Seconds{product_bytes + bias_bytes, 128}));
   Gemm back = product();
   back.bias = {};
-  EXPECT_EQ(with(&Software::gelu, GemmGeluBackward{back, x}), (Seconds{product_bytes, 3 * 64}));
+  EXPECT_EQ(with(&ExtraKernels::gelu, GemmGeluBackward{back, x}), (Seconds{product_bytes, 3 * 64}));
 }
 
 TEST(Kernels, AWeightsGradientIsAddedToThoseBefore) {
@@ -76,7 +76,7 @@ TEST(Kernels, AWeightsGradientIsAddedToThoseBefore) {
   g.bias = {};
   g.accumulate = true;
   EXPECT_EQ(kernels(byte_machine(), g), Seconds{product_bytes + 64});
-  EXPECT_EQ(with(&Software::accumulation, g), (Seconds{product_bytes, 3 * 64}));
+  EXPECT_EQ(with(&ExtraKernels::accumulation, g), (Seconds{product_bytes, 3 * 64}));
 }
 
 /// In the product's own kernel; what it has summed is added to those before by another.
@@ -86,7 +86,7 @@ TEST(Kernels, ABiassGradientComesWithItsWeights) {
       {.a = x, .b = bf16({4, 2}), .c = f32({8, 2}), .bias = {}, .transpose_a = true}, sums};
   constexpr double bytes = 64 + 16 + 64;
   EXPECT_EQ(kernels(byte_machine(), both), (Seconds{bytes, 3 * 32}));
-  EXPECT_EQ(with(&Software::bias_gradient, both), (Seconds{bytes, 64 + 2 * 32}));
+  EXPECT_EQ(with(&ExtraKernels::bias_gradient, both), (Seconds{bytes, 64 + 2 * 32}));
 }
 
 TEST(Kernels, SoftmaxReadsWhatItSeesAndItsDropoutFollows) {
@@ -97,12 +97,12 @@ TEST(Kernels, SoftmaxReadsWhatItSeesAndItsDropoutFollows) {
   op.causal = true;
   const double seen = 128 * 9.0 / 16;
   EXPECT_EQ(kernels(byte_machine(), op), Seconds{2 * (seen + 128)});
-  EXPECT_EQ(with(&Software::mask, op), (Seconds{2 * 256, 2 * 256})) << "and then reads all";
+  EXPECT_EQ(with(&ExtraKernels::mask, op), (Seconds{2 * 256, 2 * 256})) << "and then reads all";
   op.dropped = scores;
   op.mask = kept;
   op.dropout = dropping();
   EXPECT_EQ(kernels(byte_machine(), op), Seconds{2 * (seen + 128 + 64 + 128)});
-  EXPECT_EQ(with(&Software::dropout, op), (Seconds{2 * (seen + 128), 2 * (128.0 + 64 + 128)}));
+  EXPECT_EQ(with(&ExtraKernels::dropout, op), (Seconds{2 * (seen + 128), 2 * (128.0 + 64 + 128)}));
 }
 
 TEST(Kernels, SoftmaxsGradient) {
@@ -112,28 +112,28 @@ TEST(Kernels, SoftmaxsGradient) {
       .dy = scores, .p = scores, .mask = kept, .dx = scores, .causal = true, .dropout = dropping()};
   const double seen = 128 * 9.0 / 16;
   EXPECT_EQ(kernels(byte_machine(), op), Seconds{2 * (2 * seen + 128 + 64)});
-  EXPECT_EQ(with(&Software::dropout, op), (Seconds{2 * (256.0 + 64), 2 * (2 * seen + 128)}));
-  EXPECT_EQ(with(&Software::mask, op), (Seconds{2 * (256.0 + 128 + 64), 2 * 256}));
+  EXPECT_EQ(with(&ExtraKernels::dropout, op), (Seconds{2 * (256.0 + 64), 2 * (2 * seen + 128)}));
+  EXPECT_EQ(with(&ExtraKernels::mask, op), (Seconds{2 * (256.0 + 128 + 64), 2 * 256}));
 }
 
 TEST(Kernels, ResidualsGradientIsAddedBehindTheNorms) {
   LayerNormBackward op{x, x, f32({4}), f32({4}), bf16({8}), x, x, f32({8}), f32({8})};
   const double all = op.cost().bytes;
   EXPECT_EQ(kernels(byte_machine(), op), Seconds{all});
-  EXPECT_EQ(with(&Software::residual, op), (Seconds{all - 64, 3 * 64}));
+  EXPECT_EQ(with(&ExtraKernels::residual, op), (Seconds{all - 64, 3 * 64}));
   op.add = {};
-  EXPECT_EQ(with(&Software::residual, op), Seconds{all - 64});
+  EXPECT_EQ(with(&ExtraKernels::residual, op), Seconds{all - 64});
 }
 
 TEST(Kernels, BiasDropoutAndResidual) {
   const BiasDropoutAdd op{
       .x = x, .bias = bf16({1, 8}), .residual = x, .y = x, .mask = mask, .dropout = dropping()};
   EXPECT_EQ(kernels(byte_machine(), op), Seconds{3 * 64 + bias_bytes + 32});
-  EXPECT_EQ(with(&Software::dropout_add, op), (Seconds{128 + bias_bytes, 128 + 32, 128 + 64}));
+  EXPECT_EQ(with(&ExtraKernels::dropout_add, op), (Seconds{128 + bias_bytes, 128 + 32, 128 + 64}));
   const BiasDropoutAddBackward back{
       .dy = x, .mask = mask, .dx = x, .dbias = f32({1, 8}), .dropout = dropping()};
   EXPECT_EQ(kernels(byte_machine(), back), Seconds{128 + 32 + 2 * 32});
-  EXPECT_EQ(with(&Software::bias_gradient, back), (Seconds{128 + 32, 64 + 2 * 32}));
+  EXPECT_EQ(with(&ExtraKernels::bias_gradient, back), (Seconds{128 + 32, 64 + 2 * 32}));
 }
 
 TEST(Kernels, AdamClipsAndCopiesItsWeights) {
@@ -143,17 +143,17 @@ TEST(Kernels, AdamClipsAndCopiesItsWeights) {
                 .second_moment = state};
   const double all = 128 + 64 + 2 * 128 + 4 * 128;
   EXPECT_EQ(kernels(byte_machine(), op), Seconds{all});
-  EXPECT_EQ(with(&Software::clipping, op), (Seconds{2 * 128, all - 64, 128 + 64}));
-  EXPECT_EQ(with(&Software::division, op), (Seconds{2 * 128, all}));
+  EXPECT_EQ(with(&ExtraKernels::clipping, op), (Seconds{2 * 128, all - 64, 128 + 64}));
+  EXPECT_EQ(with(&ExtraKernels::division, op), (Seconds{2 * 128, all}));
 }
 
 TEST(Kernels, ADurationIsTheirSum) {
   Machine machine = byte_machine();
-  const Software software{.bias = true};
+  const DeviceRules rules{.kernels = {.bias = true}};
   machine.kernel_latency = 1000;
-  const Seconds each = kernels(machine, product(), software);
+  const Seconds each = kernels(machine, product(), rules);
   ASSERT_EQ(each.size(), 2);
-  EXPECT_EQ(CostModel(machine, software).duration(product()), each[0] + each[1]);
+  EXPECT_EQ(CostModel(machine, rules).duration(product()), each[0] + each[1]);
   EXPECT_EQ(each[1], 1000 + 128 + bias_bytes);
 }
 

@@ -1,10 +1,64 @@
 #include "engine/model/attention/attention.h"
 
-#include "engine/model/hidden_dropout.h"
-#include "engine/model/initial.h"
-#include "engine/model/saved.h"
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "engine/model/dropout.h"
+#include "engine/model/head/head_views.h"
+#include "engine/model/parallel.h"
 
 namespace frugal::engine {
+namespace {
+
+template <class A>
+void upload(Device& device, const Tensor& to, const std::vector<double>& values) {
+  const std::vector<A> narrow(values.begin(), values.end());
+  device.copy_from_host(to, narrow.data());
+}
+
+/// Angles by which the pairs of a head turn from one position to the next: [d/2]. Su et al. 2021
+/// (arXiv:2104.09864), equation 15. With bands, as Llama 3.1 has them: frequencies of less than
+/// `low` turns within the original length are divided by the factor, those of more than `high` are
+/// not, and those between are mixed in proportion to their turns.
+std::vector<double> rotary_frequencies(const RotaryConfig& config, int64_t head_size) {
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < head_size / 2; ++i) {
+    const double plain =
+        std::pow(config.base, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+    const double turns = plain * static_cast<double>(config.original) / (2 * std::numbers::pi);
+    // How much of the frequency stays as it is.
+    const double kept =
+        config.bands ? std::clamp((turns - config.low) / (config.high - config.low), 0.0, 1.0) : 0;
+    frequencies.push_back(plain * (kept + (1 - kept) / config.factor));
+  }
+  return frequencies;
+}
+
+}  // namespace
+
+RotaryPositions::RotaryPositions(const RankAt& at) {
+  const ModelConfig& m = at.rank.config.model;
+  if (m.positions != PositionKind::rotary) return;
+  frequencies_ =
+      at.allocate(accumulation_type(at.rank.config.type), {m.head_size() / 2}, Kind::statistics);
+  if (!at.rank.device.backed()) return;
+  const std::vector<double> values = rotary_frequencies(m.rotary, m.head_size());
+  if (frequencies_.type() == DType::f64)
+    upload<double>(at.rank.device, frequencies_, values);
+  else
+    upload<float>(at.rank.device, frequencies_, values);
+}
+
+void RotaryPositions::apply(const Pass& pass, const View& qkv, bool inverse) const {
+  if (frequencies_.empty()) return;
+  const HeadViews views(pass.rank.config.model);
+  for (const Positions::Piece& piece : parallel::group_positions(pass.rank))
+    pass.run(Rotary{.x = views.queries_and_keys(piece.of(qkv)),
+                    .frequencies = frequencies_,
+                    .first = piece.first,
+                    .inverse = inverse});
+}
 
 Attention::Attention(const RankAt& at, const std::string& name, int layer)
     : layer_(layer),
@@ -13,14 +67,14 @@ Attention::Attention(const RankAt& at, const std::string& name, int layer)
             .out = at.rank.config.model.qkv_size(),
             .bias = at.rank.config.model.bias != BiasKind::none,
             .pieces = pieces_of_qkv(at.rank.config)},
-           initial::weight()),
+           Initial::weight()),
       positions_(at),
       core_(AttentionCore::make(at.rank.config, layer)),
       projection_(at, name + ".projection",
                   {.in = at.rank.config.model.query_size(),
                    .out = at.rank.config.model.hidden,
                    .bias = at.rank.config.model.bias == BiasKind::all},
-                  initial::residual_weight(at.rank.config.model)) {}
+                  Initial::residual_weight(at.rank.config.model)) {}
 
 Tensor Attention::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
                           Saved& saved) const {
@@ -48,7 +102,7 @@ Tensor Attention::qkv_for_core(const Pass& pass, const Tensor& x) const {
   return core_->arranged(pass, std::move(qkv));
 }
 
-void Attention::make_core_again(const Pass& pass, const MadeAgain& input, Saved& saved) const {
+void Attention::make_core_again(const Pass& pass, const Rematerialized& input, Saved& saved) const {
   if (pass.recomputes(LayerModule::projection)) saved.core.qkv = qkv_for_core(pass, input());
   if (!pass.recomputes(LayerModule::core_attention)) return;
   Tensor context = core_->forward(pass, saved.core);
@@ -56,7 +110,7 @@ void Attention::make_core_again(const Pass& pass, const MadeAgain& input, Saved&
 }
 
 Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved,
-                           const MadeAgain& input) {
+                           const Rematerialized& input) {
   const Pass pass = outer.in(Part::attention);
   const auto x = [&] {
     if (saved.input.empty()) saved.input = input();
@@ -65,12 +119,11 @@ Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved,
   Tensor dprojected =
       undo_dropped(pass, dy, saved.mask, projection_.bias_to_sum(pass),
                    randomness::of_hidden(pass, randomness::Site::attention_output, layer_));
-  const bool early = pass.rank.config.program.keeps.early_releases;
-  if (early) saved.mask.release();
+  pass.event(ModelEvent::attention_mask_read, saved.mask);
   const bool context_again = saved.context.empty();
   if (context_again) make_core_again(pass, x, saved);
   Tensor dcontext = projection_.backward(pass, dprojected, saved.context);
-  if (early) dprojected.release();
+  pass.event(ModelEvent::projection_gradient_read, dprojected);
   step_alone(pass, projection_.parameters());
   if (!core_->needs_context()) saved.context.release();
   if (!context_again) make_core_again(pass, x, saved);

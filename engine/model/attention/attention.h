@@ -1,10 +1,23 @@
 #pragma once
 #include "engine/model/attention/attention_core.h"
-#include "engine/model/attention/rotary.h"
 #include "engine/model/linear.h"
 #include "engine/model/saved.h"
 
 namespace frugal::engine {
+
+/// Rotated queries and keys, of models that have them.
+class RotaryPositions {
+ public:
+  explicit RotaryPositions(const RankAt& at);
+
+  /// Turns all queries and keys of qkv [s or s/c, b, groups · (G + 2) · d] in place, by their
+  /// positions in the whole sequence; back where `inverse`. Nothing in a model with learned
+  /// positions.
+  void apply(const Pass& pass, const View& qkv, bool inverse) const;
+
+ private:
+  Tensor frequencies_;  // [d/2] in accumulation type; empty with learned positions
+};
 
 /// Self-attention, heads divided over the tensor-parallel group. It ends with projection, dropout
 /// and the residual.
@@ -30,7 +43,7 @@ class Attention {
   /// may be empty.
   Tensor forward(const Pass& outer, const Tensor& x, const Tensor& residual, Saved& saved) const;
   /// The gradient of x; that of the residual is dy itself. `input` gives x where it is not kept.
-  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved, const MadeAgain& input);
+  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved, const Rematerialized& input);
 
   ParameterList parameters();
 
@@ -38,7 +51,7 @@ class Attention {
   /// Queries, keys and values as the core takes them.
   Tensor qkv_for_core(const Pass& pass, const Tensor& x) const;
   /// Makes again what the core needs and forward has not kept.
-  void make_core_again(const Pass& pass, const MadeAgain& input, Saved& saved) const;
+  void make_core_again(const Pass& pass, const Rematerialized& input, Saved& saved) const;
 
   int layer_;
   ColumnParallelLinear qkv_;

@@ -12,7 +12,7 @@ namespace frugal::engine {
 
 namespace {
 
-/// Of heads that a rank has without exchanging them.
+/// Makes the core of heads that a rank has without exchanging them.
 std::unique_ptr<const AttentionCore> core_of(const RunConfig& c, int layer,
                                              const HeadViews& views) {
   if (c.attention == AttentionKind::separate) return std::make_unique<SeparateCore>(layer, views);
@@ -23,7 +23,7 @@ std::unique_ptr<const AttentionCore> core_of(const RunConfig& c, int layer,
 }  // namespace
 
 Pieces pieces_of_qkv(const RunConfig& config) {
-  if (!config.program.keeps.separate_projections) return {};
+  if (!config.program.attention.separate_projections) return {};
   const ModelConfig& m = config.model;
   return {m.heads, m.key_value_heads(), m.key_value_heads()};
 }

@@ -6,13 +6,12 @@
 
 namespace frugal::engine {
 
-/// Queries, keys and values as tensors of their own, where a program has them so
-/// (Keeping::separate_projections).
+/// Sizes of queries, keys and values where they are tensors of their own; otherwise empty.
 Pieces pieces_of_qkv(const RunConfig& config);
 
-/// What is between the projections of self-attention: softmax(QKᵀ / √d), dropout, times V, for the
+/// Core of self-attention between its projections: softmax(QKᵀ / √d), dropout, times V, for the
 /// heads of this rank. Where ranks share a sequence (RunConfig::context_parallel), s below is the
-/// part s/c that a rank has, and what it sees is the whole.
+/// part s/c that a rank has, and it sees the whole.
 class AttentionCore {
  public:
   /// Kept for the backward pass.
@@ -23,7 +22,7 @@ class AttentionCore {
     Tensor dropped;        // [b · heads, s, s], the probabilities themselves without dropout
     Tensor log_sum_exp;    // [b · heads, s]: statistics; the fused operation keeps these
 
-    /// The same, kept; without what the pass makes again.
+    /// Marks its tensors as kept, without those that are recomputed.
     Saved kept(const Pass& pass) const;
     /// Adds all but the statistics.
     void add_to(KeptTensors& kept) {
@@ -45,7 +44,7 @@ class AttentionCore {
   virtual Tensor arranged(const Pass&, Tensor qkv) const { return qkv; }
   /// saved.qkv → context [s, b, groups · G · d], and what else is saved.
   virtual Tensor forward(const Pass& pass, Saved& saved) const = 0;
-  /// Whether backward needs the context, too; otherwise it is given none.
+  /// True if backward needs the context, too; otherwise it is given none.
   virtual bool needs_context() const { return true; }
   /// dQ, dK and dV, laid out as qkv is. What it is given is released when it is not needed.
   virtual Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const = 0;

@@ -1,7 +1,7 @@
 #include "engine/model/attention/fused_core.h"
 
 #include "engine/model/attention/head_gradients.h"
-#include "engine/model/randomness.h"
+#include "engine/model/dropout.h"
 #include "engine/model/saved.h"
 
 namespace frugal::engine {
@@ -13,7 +13,7 @@ Tensor FusedCore::allocate_log_sum_exp(const Pass& pass, const View& qkv) const 
 }
 
 Tensor FusedCore::forward(const Pass& pass, Saved& saved) const {
-  if (pass.rank.config.program.keeps.padded_data) {
+  if (pass.rank.config.program.attention.padded_data) {
     Tensor context = allocate_context(pass, saved.qkv);
     saved = {};
     return context;
@@ -25,28 +25,22 @@ Tensor FusedCore::forward(const Pass& pass, Saved& saved) const {
   return context;
 }
 
-std::vector<Tensor> FusedCore::backward_workspace(const Pass& pass, const View& context) const {
-  if (!pass.rank.config.program.keeps.attention_workspace) return {};
-  std::vector<Tensor> all{pass.allocate(accumulation_type(context.type), context.shape)};
-  if (views_.heads_per_group() == 1) return all;
-  for (int i = 0; i < 2; ++i) all.push_back(pass.allocate(context.type, context.shape));
-  return all;
-}
-
 Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
-  if (pass.rank.config.program.keeps.padded_data) return backward_of_padding(pass, context);
+  if (pass.rank.config.program.attention.padded_data) return backward_of_padding(pass, context);
   HeadGradients gradients(pass, views_, saved.qkv);
-  std::vector<Tensor> workspace = backward_workspace(pass, context);
+  Extras extras;
+  pass.event(ModelEvent::attention_gradient_begins, context, extras);
+  if (views_.heads_per_group() > 1)
+    pass.event(ModelEvent::grouped_gradient_begins, context, extras);
   pass.run(FusedAttentionBackward{.forward = operation(pass, saved.qkv, context, saved.log_sum_exp),
                                   .dy = views_.context(dcontext),
                                   .dq = gradients.queries(),
                                   .dk = gradients.keys(),
                                   .dv = gradients.values()});
-  workspace.clear();
-  if (pass.rank.config.program.keeps.early_releases) {
-    dcontext.release();
-    saved = {};
-  }
+  pass.event(ModelEvent::attention_gradient_ends, extras);
+  pass.event(ModelEvent::context_gradient_read, dcontext);
+  for (Tensor* read : {&saved.qkv, &saved.log_sum_exp})
+    pass.event(ModelEvent::attention_inputs_read, *read);
   return gradients.joined();
 }
 

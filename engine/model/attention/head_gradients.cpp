@@ -6,7 +6,7 @@ namespace frugal::engine {
 
 HeadGradients::HeadGradients(const Pass& pass, const HeadViews& views, const View& qkv)
     : pass_(pass), views_(views), each_(1, views.head_size()), qkv_(qkv) {
-  if (!pass.rank.config.program.keeps.joined_gradients) all_ = in_one();
+  if (!pass.rank.config.program.attention.joined_gradients) all_ = in_one();
 }
 
 Tensor HeadGradients::in_one() const {

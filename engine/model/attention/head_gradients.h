@@ -4,9 +4,9 @@
 
 namespace frugal::engine {
 
-/// Where a core puts the gradients of queries, keys and values: into one tensor, laid out as qkv is
-/// [s, b, groups · (G + 2) · d]; or of a program that joins them (Keeping::joined_gradients) each
-/// into one of its own, which takes memory when it is first asked for.
+/// Memory for the gradients of queries, keys and values: one tensor, laid out as qkv is
+/// [s, b, groups · (G + 2) · d]; or where they are joined (AttentionChoices) one for each, which is
+/// allocated when it is first asked for.
 class HeadGradients {
  public:
   /// `qkv` is what they are the gradients of.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/model/converted.h"
 #include "engine/model/saved.h"
 #include "engine/positions.h"
 
@@ -14,14 +13,14 @@ class Travelling {
  public:
   explicit Travelling(Tensor own) : here_(std::move(own)) {}
 
-  /// What has come last.
+  /// The tensor that has come last.
   const Tensor& here() const { return here_; }
   /// Sends it on, beside what is computed until arrive().
   void leave(const Pass& pass) {
     next_ = pass.allocate(here_.type(), here_.shape(), Kind::communication);
     pending_ = pass.rank.groups.ring.shift(here_, next_);
   }
-  /// What was sent on is replaced by what the rank before has sent.
+  /// Replaces what was sent on by what the rank before has sent.
   void arrive(const Pass& pass) {
     pass.wait(pending_);
     here_ = std::move(next_);
@@ -36,8 +35,9 @@ class Travelling {
 View from_row(const View& x, int64_t row) { return x.sliced(0, row, x.shape[0] - row); }
 View first_rows(const View& x, int64_t count) { return x.sliced(0, 0, count); }
 
-/// Of log_sum_exp [b · heads, s/r] the late piece's, next to each other as attention's backward
-/// operation reads them. The last rank, which stands for all, needs none and holds as much.
+/// Sums of the late piece in log_sum_exp [b · heads, s/r], next to each other as attention's
+/// backward operation reads them. The last rank, which stands for all, needs none and holds as
+/// much.
 Tensor late_sums(const Pass& pass, const View& log_sum_exp) {
   if (!pass.rank.config.has_two_pieces()) return {};
   const int64_t count = pass.rank.config.ring_piece();
@@ -100,7 +100,7 @@ FusedAttention RingCore::operation(const Pass& pass, int step, int64_t keys, con
 Tensor RingCore::begin(const Pass& pass, const View& qkv, const View& log_sum_exp) const {
   const Tensor context = allocate_context(pass, qkv);
   run(pass, 0, operation(pass, 0, qkv.shape[0], qkv, {}, context, log_sum_exp));
-  return converted(pass, context, accumulation_type(qkv.type));
+  return pass.converted(context, accumulation_type(qkv.type));
 }
 
 void RingCore::add(const Pass& pass, int step, const Seen& seen, const View& qkv, const View& block,
@@ -130,7 +130,7 @@ Tensor RingCore::forward(const Pass& pass, Saved& saved) const {
       add(pass, step, part, qkv, block.here(), context, saved.log_sum_exp);
     if (step < last) block.arrive(pass);
   }
-  return converted(pass, context, qkv.type);
+  return pass.converted(context, qkv.type);
 }
 
 void RingCore::differentiate(const Pass& pass, int step, const Seen& seen, const Saved& saved,
@@ -178,7 +178,7 @@ Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sav
   part.release();
   gradient.arrive(pass);
   pass.run(Copy{of_block(gradient.here()), views_.side_by_side_keys_and_values(sum)});
-  return converted(pass, sum, qkv.type);
+  return pass.converted(sum, qkv.type);
 }
 
 }  // namespace frugal::engine

@@ -45,9 +45,9 @@ class RingCore final : public FusedCore {
   Tensor own_block(const Pass& pass, const View& qkv) const;
   HeadViews block_views() const { return {0, views_.head_size()}; }
 
-  /// Of the queries of `qkv`, rows of a rank's, with the first `keys` keys and values that have
-  /// come in this step: in the first the rank's own, then a block's, all of which these queries
-  /// see.
+  /// Attention of the queries of `qkv`, rows of a rank's, with the first `keys` keys and values
+  /// that have come in this step, which all of them see: in the first the rank's own, then a
+  /// block's.
   FusedAttention operation(const Pass& pass, int step, int64_t keys, const View& qkv,
                            const View& block, const View& context, const View& log_sum_exp) const;
   /// Makes the first step's context [s/r, b, groups · G · d] in accumulation type.
@@ -55,9 +55,9 @@ class RingCore final : public FusedCore {
   /// Adds what is seen of a later step's block.
   void add(const Pass& pass, int step, const Seen& seen, const View& qkv, const View& block,
            const View& context, const View& log_sum_exp) const;
-  /// Of what is seen in this step, in the same rows of `part` [s/r, b, groups · (G + 2) · d]: the
-  /// gradients of its queries, and of its keys and values. late [b · heads, s/2r]: the logarithmic
-  /// sums of the late piece's queries, where there are two.
+  /// Computes the gradients of the queries, keys and values that are seen in this step, in the same
+  /// rows of `part` [s/r, b, groups · (G + 2) · d]. late [b · heads, s/2r]: the logarithmic sums of
+  /// the late piece's queries, where there are two.
   void differentiate(const Pass& pass, int step, const Seen& seen, const Saved& saved,
                      const View& late, const View& block, const View& context, const View& dcontext,
                      const View& part) const;

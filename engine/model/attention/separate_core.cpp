@@ -1,21 +1,10 @@
 #include "engine/model/attention/separate_core.h"
 
 #include "engine/model/attention/head_gradients.h"
-#include "engine/model/copied.h"
-#include "engine/model/hidden_dropout.h"
+#include "engine/model/dropout.h"
 #include "engine/model/saved.h"
 
 namespace frugal::engine {
-namespace {
-
-/// Scores beside probabilities, or the one's gradients beside the other's: in the same place, or
-/// where a program has them so in memory of their own.
-Tensor other_side_of_softmax(const Pass& pass, const Tensor& side) {
-  return pass.rank.config.program.keeps.separate_scores ? pass.allocate(side.shape()) : side;
-}
-
-}  // namespace
-
 Tensor SeparateCore::forward(const Pass& pass, Saved& saved) const {
   const ModelConfig& m = pass.rank.config.model;
   const View qkv = kept_qkv(pass, saved);
@@ -23,7 +12,8 @@ Tensor SeparateCore::forward(const Pass& pass, Saved& saved) const {
   const Dropout dropout = randomness::of_attention(pass, layer_);
 
   saved.probabilities = pass.allocate(shape);
-  const Tensor scores = other_side_of_softmax(pass, saved.probabilities);
+  Tensor scores = saved.probabilities;  // in the same place
+  pass.event(ModelEvent::scores_placed, scores);
   saved.dropped = dropout.active() ? pass.allocate(shape) : saved.probabilities;
   saved.mask = mask_for(pass, shape, dropout);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
@@ -42,7 +32,8 @@ Tensor SeparateCore::forward(const Pass& pass, Saved& saved) const {
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{
         .a = of_head(saved.dropped, i), .b = views_.values(qkv), .c = views_.context(context, i)});
-  return pass.rank.config.program.keeps.copied_heads ? copied(pass, context) : context;
+  pass.event(ModelEvent::context_made, context);
+  return context;
 }
 
 Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor, Saved saved) const {
@@ -63,8 +54,9 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor, Saved s
                   .b = views_.values(qkv),
                   .c = of_head(ddropped, i),
                   .transpose_b = true});
-  if (pass.rank.config.program.keeps.early_releases) dcontext.release();
-  Tensor dscores = other_side_of_softmax(pass, ddropped);
+  pass.event(ModelEvent::context_gradient_read, dcontext);
+  Tensor dscores = ddropped;
+  pass.event(ModelEvent::scores_placed, dscores);
   pass.run(SoftmaxBackward{.dy = ddropped,
                            .p = saved.probabilities,
                            .mask = saved.mask,
@@ -85,16 +77,8 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor, Saved s
   }
   dscores.release();
   Tensor dqkv = gradients.joined();
-  return pass.rank.config.program.keeps.copied_heads ? joined(pass, dqkv) : dqkv;
-}
-
-Tensor SeparateCore::joined(const Pass& pass, const Tensor& parts) const {
-  const int64_t heads = views_.heads_per_group(), keys = parts.view().size() / (heads + 2);
-  for (const int64_t elements : {heads * keys, keys}) {
-    const Tensor scaled = pass.allocate(parts.type(), {elements});
-    pass.run(Copy{parts.view().flat().sliced(0, 0, elements), scaled});
-  }
-  return copied(pass, parts);
+  pass.event(ModelEvent::joined_gradient_made, dqkv);
+  return dqkv;
 }
 
 View SeparateCore::of_head(const View& all, int64_t i) const {

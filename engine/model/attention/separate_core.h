@@ -18,8 +18,6 @@ class SeparateCore final : public AttentionCore {
  private:
   /// Matrices of head i of each group, of [b · groups · G, s, s].
   View of_head(const View& all, int64_t i) const;
-  /// The gradients of queries, keys and values, of a program that has them as tensors of their own.
-  Tensor joined(const Pass& pass, const Tensor& parts) const;
 };
 
 }  // namespace frugal::engine

@@ -1,7 +1,5 @@
 #include "engine/model/head/head_parts.h"
 
-#include "engine/model/converted.h"
-#include "engine/model/copied.h"
 #include "engine/model/embedding.h"
 #include "engine/model/head/token_statistics.h"
 
@@ -18,24 +16,24 @@ int64_t HeadParts::first(int64_t i) const { return first_token(pass_.rank) + til
 
 Tensor HeadParts::logits(const Part& part, int64_t i) const {
   const ModelConfig& m = pass_.rank.config.model;
-  const bool copies = pass_.rank.config.program.keeps.float32_head_parts;
-  const DType type = copies ? pass_.rank.config.type : logits_type(pass_.rank.config);
+  const bool narrow = pass_.rank.config.program.head.narrow_part_product;
+  const DType type = narrow ? pass_.rank.config.type : logits_type(pass_.rank.config);
   Tensor logits = pass_.allocate(type, {part.x.rows(), tile(i).count});
   pass_.run(Gemm{
       .a = part.x, .b = tile(i).of(table_.view()), .c = logits, .bias = {}, .transpose_b = true});
   if (m.logit_softcap > 0) pass_.run(SoftCap{logits, logits, static_cast<float>(m.logit_softcap)});
-  return converted(pass_, logits, logits_type(pass_.rank.config));
+  return pass_.converted(logits, logits_type(pass_.rank.config));
 }
 
-/// The same, seen by who looks at logits.
+/// Logits, after whoever looks at them has seen them.
 Tensor HeadParts::new_logits(const Part& part, int64_t i) const {
   Tensor made = logits(part, i);
   if (pass_.on_logits != nullptr) (*pass_.on_logits)(pass_, made, part.first_row, first(i));
   return made;
 }
 
-/// Of all parts of the vocabulary, one behind the other: [t · tiles, rows, 3]. `last` are the
-/// logits of the last part.
+/// Statistics of all parts of the vocabulary, one behind the other: [t · tiles, rows, 3]. `last`
+/// are the logits of the last part.
 Tensor HeadParts::statistics(const Part& part, Tensor& last) const {
   const int64_t rows = part.x.rows();
   const DType wide = accumulation_type(pass_.rank.config.type);
@@ -79,9 +77,8 @@ void HeadParts::compute(const Part& part, const GradientSum& dtable) const {
       logits_of_tile.release();
       logits_of_tile = logits(part, i);
     }
-    const Tensor probabilities = pass_.rank.config.program.keeps.float32_head_parts
-                                     ? copied(pass_, logits_of_tile)
-                                     : Tensor();
+    Extras extras;
+    pass_.event(ModelEvent::part_logits_made, logits_of_tile, extras);
     // The gradient takes the place of the logits where it has their type.
     const Tensor dlogits = !scale_                         ? Tensor()
                            : logits_of_tile.type() == type ? logits_of_tile
@@ -105,7 +102,7 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
   const int64_t tokens = x.shape()[0], b = x.shape()[1];
   const int64_t parts = pass_.rank.config.head_mini_sequences();
   Result result{pass_.allocate(wide, {tokens * b}, Kind::statistics), {}, {}};
-  const bool separate = pass_.rank.config.program.keeps.separate_part_gradients;
+  const bool separate = pass_.rank.config.program.head.separate_part_gradients;
   Tensor dtable;
   GradientSum sum;
   if (scale_) {
@@ -113,7 +110,7 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
     sum = table_.product_sum(pass_);
     // So that a sum over parts of the sequence is rounded once. It begins with what microbatches
     // before this one have added.
-    const bool narrow = pass_.rank.config.program.keeps.narrow_part_sums;
+    const bool narrow = pass_.rank.config.program.head.narrow_part_sums;
     if (parts > 1 && sum.view.type != wide && !narrow) {
       dtable = pass_.allocate(wide, sum.view.shape);
       if (sum.accumulate) pass_.run(Convert{sum.view, dtable});

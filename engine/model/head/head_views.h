@@ -11,7 +11,7 @@ class HeadViews {
  public:
   explicit HeadViews(const ModelConfig& model)
       : HeadViews(model.queries_per_group(), model.head_size()) {}
-  /// Without heads of queries: keys and values alone, [s, b, groups, 2, d].
+  /// Views without heads of queries: keys and values alone, [s, b, groups, 2, d].
   HeadViews(int64_t heads_per_group, int64_t head_size) : heads_(heads_per_group), d_(head_size) {}
 
   /// [b · groups, G, s, d], or where G is 1 [b · groups, s, d].

@@ -1,7 +1,5 @@
 #include "engine/model/head/output_layer.h"
 
-#include "engine/model/converted.h"
-#include "engine/model/copied.h"
 #include "engine/model/embedding.h"
 #include "engine/model/head/head_parts.h"
 #include "engine/model/head/token_statistics.h"
@@ -13,14 +11,8 @@ namespace {
 
 bool in_parts(const RunConfig& c) { return c.head_mini_sequences() > 1 || c.head_tiles > 1; }
 
-/// Whether the model's logits are narrow, and the loss's float32.
-bool copies_to_float32(const Keeping& keeps) { return keeps.float32_logits || keeps.float32_loss; }
-
-/// As the product writes them: a program that keeps log-probabilities has the weights' type, which
-/// it may widen.
 DType product_type(const RunConfig& config) {
-  const Keeping& keeps = config.program.keeps;
-  return copies_to_float32(keeps) || keeps.log_probabilities ? config.type : logits_type(config);
+  return config.program.head.narrow_product ? config.type : logits_type(config);
 }
 
 float softcap_of(const Rank& rank) { return static_cast<float>(rank.config.model.logit_softcap); }
@@ -34,19 +26,20 @@ Tensor statistics_of(const Pass& pass, const Tensor& logits, const Tensor& label
   return gathered(pass, local);
 }
 
-/// Logits of all tokens, and those of them that a program keeps besides.
+/// Computes the logits of all tokens.
 void compute_logits(const Pass& pass, const Tensor& x, const Parameter& table, Saved& saved) {
-  const Keeping& keeps = pass.rank.config.program.keeps;
-  const DType type = product_type(pass.rank.config);
-  Tensor made = local_linear(pass, x, table.view(), {}, type);
+  Extras extras;
+  Tensor logits = local_linear(pass, x, table.view(), {}, product_type(pass.rank.config));
   if (softcap_of(pass.rank) > 0) {
-    pass.run(SoftCap{made, made, softcap_of(pass.rank)});
-    if (keeps.separate_softcap) saved.tangent = keep(pass, copied(pass, made));
+    pass.run(SoftCap{logits, logits, softcap_of(pass.rank)});
+    pass.event(ModelEvent::logits_capped, logits, saved.extras);
   }
-  const Tensor narrow = made;
-  if (copies_to_float32(keeps)) made = converted(pass, made, accumulation_type(type));
-  if (keeps.returned_logits) saved.returned = keep(pass, keeps.float32_loss ? narrow : made);
-  saved.logits = keep(pass, keeps.log_probabilities ? copied(pass, made) : made);
+  Tensor product = logits;
+  pass.event(ModelEvent::logits_made, logits, extras);
+  pass.event(ModelEvent::logits_converted, product, saved.extras);
+  pass.event(ModelEvent::logits_returned, logits, saved.extras);
+  pass.event(ModelEvent::loss_begins, logits, extras);
+  saved.logits = keep(pass, logits);
 }
 
 }  // namespace
@@ -84,7 +77,7 @@ Tensor forward(const Pass& outer, const Parameter& table, const Tensor& x, const
     loss.softcap = softcap_of(pass.rank);
   }
   pass.run(loss);
-  if (pass.rank.config.program.keeps.unkept_statistics) saved.statistics.release();
+  pass.event(ModelEvent::loss_made, saved.statistics);
   return losses;
 }
 
@@ -92,17 +85,18 @@ namespace {
 
 Tensor logits_gradient(const Pass& pass, float scale, Saved& saved) {
   if (in_one_pass(pass.rank, scale)) return saved.logits;
-  const Keeping& keeps = pass.rank.config.program.keeps;
   if (saved.statistics.empty()) saved.statistics = statistics_of(pass, saved.logits, saved.labels);
-  Tensor of_probabilities = keeps.log_probabilities ? copied(pass, saved.logits) : Tensor();
-  const Tensor wide = copies_to_float32(keeps) ? copied(pass, saved.logits) : Tensor();
-  if (!wide.empty()) of_probabilities.release();
+  Extras extras;
+  pass.event(ModelEvent::loss_gradient_begins, saved.logits, extras);
+  pass.event(ModelEvent::loss_gradient_converted, saved.logits, extras);
   const Tensor losses = pass.allocate(accumulation_type(pass.rank.config.type),
                                       {saved.logits.view().rows()}, Kind::statistics);
   // The gradient takes the place of the logits where it has their type.
-  Tensor dlogits = saved.logits.type() == pass.rank.config.type && !keeps.log_probabilities
-                       ? saved.logits
-                       : pass.allocate(saved.logits.shape());
+  Tensor dlogits = saved.logits;
+  if (dlogits.type() == pass.rank.config.type)
+    pass.event(ModelEvent::loss_gradient_placed, dlogits);
+  else
+    dlogits = pass.allocate(dlogits.shape());
   pass.run(CrossEntropy{.logits = saved.logits.view().matrix(),
                         .labels = saved.labels.view().flat(),
                         .statistics = saved.statistics,
@@ -136,7 +130,7 @@ Tensor sum_of_parts(const Pass& pass, std::vector<Tensor> parts) {
                               .y = sum.view().matrix(),
                               .dropout = {}});
   }
-  return copied(pass, sum);
+  return pass.copied(sum);
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ namespace frugal::engine::output_layer {
 struct Saved {
   Tensor input;                 // [s/t, b, h]
   Tensor logits;                // [s, b, v/t], or in one pass their gradient
-  Tensor returned;              // [s, b, v/t], those that a program's caller keeps; otherwise empty
-  Tensor tangent;               // [s, b, v/t], of soft-capped logits; where a program keeps it
+  Extras extras;                // [s, b, v/t] each
   Tensor labels;                // [s, b] i32, the caller's
   Tensor statistics;            // [t, s·b, 3]; empty in one pass
   Tensor dinput;                // [s/t, b, h]: in parts, the input's gradient, and nothing else

@@ -10,8 +10,8 @@ inline DType logits_type(const RunConfig& config) {
   return config.narrow_logits ? config.type : accumulation_type(config.type);
 }
 
-/// Whether one operation reads a row of logits and leaves its gradient there: where a rank has all
-/// of the vocabulary at once, and there will be a backward pass.
+/// True if one operation reads a row of logits and leaves its gradient there: a rank has all of the
+/// vocabulary at once, and there will be a backward pass.
 inline bool in_one_pass(const Rank& rank, const std::optional<float>& scale) {
   return scale && rank.config.narrow_logits && rank.tensor_group.size() == 1 &&
          rank.config.head_tiles == 1;

@@ -177,7 +177,7 @@ class FitSearcher {
 
   /// Whether what an allocator loses to fragments is there, too.
   bool has_room(const RunConfig& config) const {
-    if (!config.program.software.caching_allocator) return true;
+    if (!config.program.device.caching_allocator) return true;
     try {
       take_step(*target_.cluster(config), config, run_.train.optimizer);
       return true;

@@ -103,7 +103,7 @@ struct Lengths {
 /// decimal digits, from what would fit without fragments.
 void search_downward(const Lengths& lengths, LongestSequence& longest) {
   StepOf without = lengths.step;
-  without.config.program.software.caching_allocator = false;
+  without.config.program.device.caching_allocator = false;
   const Limit limit = Lengths{without, lengths.machine}.limit(0);
   int64_t each = 1;
   while (limit.value >= 100 * each) each *= 10;
@@ -123,7 +123,7 @@ LongestSequence longest_sequence(const StepOf& step, const Machine& machine) {
   LongestSequence longest;
   longest.granularity = lengths.unit;
   step.with(lengths.unit).validate();
-  if (step.config.program.software.caching_allocator) {
+  if (step.config.program.device.caching_allocator) {
     search_downward(lengths, longest);
   } else {
     const Limit limit = lengths.limit(lengths_refused);

@@ -24,9 +24,9 @@ inline const View unit{nullptr, DType::f32, {1 << 17}};
 /// The stages of a pipeline with their groups.
 struct Pipeline {
   explicit Pipeline(const Machine& machine, const ParallelSizes& sizes, double deadline = 60,
-                    Replicated replicated = Replicated::no, const Software& software = {}) {
+                    Replicated replicated = Replicated::no, const DeviceRules& rules = {}) {
     for (int stage = 0; stage < sizes.stages; ++stage) {
-      owned.push_back(std::make_unique<VirtualDevice>(machine, software));
+      owned.push_back(std::make_unique<VirtualDevice>(machine, rules));
       devices.push_back(owned.back().get());
       devices.back()->keep_log(true);
     }

@@ -25,7 +25,7 @@ struct Step {
 
 struct RandomRun {
   Machine machine = find_machine("a100-selene");
-  Software software;
+  DeviceRules rules;
   ParallelSizes sizes;
   std::vector<Step> steps;  ///< in an order in which one thread could do them all
 };
@@ -38,7 +38,7 @@ RandomRun random_program(uint64_t seed) {
   RandomRun program;
   program.sizes = {.tensor = 1 + draw(4), .data = 1 + draw(3), .stages = 2 + draw(4)};
   program.machine.devices_per_port = 1 + draw(8);
-  program.software.messages = static_cast<Messages>(draw(2));
+  program.rules.messages.kind = static_cast<Messages>(draw(2));
   program.machine.launch_overhead = 1e-6 * draw(300);  // so that the host is what is late, at times
   const int stages = program.sizes.stages;
   std::vector<Step> on_their_way;
@@ -90,7 +90,7 @@ class Oracle {
       : program_(program),
         topology_(program.sizes),
         costs_(program.machine),
-        kind_(program.software.messages),
+        kind_(program.rules.messages.kind),
         clocks_(static_cast<size_t>(program.sizes.stages)),
         host_(clocks_.size()) {
     for (const Step& step : program.steps) run(step);
@@ -209,7 +209,7 @@ TEST(StagedGroupRandom, ClocksDoNotDependOnThreads) {
     const RandomRun program = random_program(seed);
     const Clocks expected = Oracle(program).clocks();
     for (unsigned interleaving = 0; interleaving < 5; ++interleaving) {
-      Pipeline pipeline(program.machine, program.sizes, 60, Replicated::no, program.software);
+      Pipeline pipeline(program.machine, program.sizes, 60, Replicated::no, program.rules);
       on_every_rank(*pipeline.all, [&](Communicator& c) {
         std::mt19937 random(100 * interleaving + static_cast<unsigned>(c.rank()));
         run_stage(program, pipeline, c.rank(), random);

@@ -29,7 +29,7 @@ RunConfig pipeline(ScheduleKind schedule, int64_t microbatches) {
   config.pipeline_parallel = stages;
   config.schedule = schedule;
   config.microbatches = microbatches;
-  config.program.software.messages = Messages::exchanged;
+  config.program.device.messages.kind = Messages::exchanged;
   return config;
 }
 

@@ -273,7 +273,7 @@ TEST(LateValidationRun, IsRefusedWhereAStepCannotBeMadeAnew) {
                 c.step_in_backward = true;
               }),
               ::testing::HasSubstr("step_in_backward is on, which has dropped the gradients"));
-  EXPECT_THAT(refusal([](RunConfig& c) { c.program.software.messages = Messages::exchanged; }),
+  EXPECT_THAT(refusal([](RunConfig& c) { c.program.device.messages.kind = Messages::exchanged; }),
               ::testing::HasSubstr("whose stages wait for every message that they exchange"));
 }
 

@@ -29,7 +29,7 @@ TEST(Predict, AnUpdateHasTheCopiesOfVersions) {
     run.schedule = kind;
     const OptimizerOptions options = planned_optimizer(kind);
     const auto update = [&](bool copies) {
-      run.program.software.version_copies = copies;
+      run.program.device.copies_weight_versions = copies;
       return predict(run, PartCosts(run, options, machine), Links(run, machine), machine)
           .stages[0]
           .update;

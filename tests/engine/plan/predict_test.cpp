@@ -141,9 +141,9 @@ TEST_P(Predicted, TimeIsNearlyThatOfAHostThatWaits) {
   if (run_.schedule.has_chunks || run_.schedule == ScheduleKind::zero_bubble_h2) return;
   const Machine machine = find_machine("v100-p3-16xlarge");
   RunConfig run = run_;
-  run.program.software = find_program("pipedream-2bw-2021").software;
-  run.program.software.caching_allocator = false;
-  run.program.software.communicator_buffers = false;  // which no plan is made for
+  run.program.device = find_program("pipedream-2bw-2021").device;
+  run.program.device.caching_allocator = false;
+  run.program.device.communicator_buffers = false;  // which no plan is made for
   const Prediction late =
       predict(run, PartCosts(run, options_, machine), Links(run, machine), machine);
   const Execution executed = execute_plan(run, options_, machine);

@@ -73,7 +73,7 @@ TEST(Programs, ComputeTheSameToTheBitWhateverTheyKeep) {
       config.program = {};
       for (const Behaviour& behaviour : behaviours())
         if (behaviour.real && (draw == 1 || random() % 2 == 0)) {
-          behaviour.put(config.program, true);
+          config.program.add(behaviour);
           said += "+" + std::string(behaviour.name);
         }
       config.program.name = said;
@@ -92,6 +92,27 @@ TEST(Programs, KeepAFloat32InputAndANormalOfEachNorm) {
   EXPECT_EQ(bytes_of(as(small_gpt(), "float32-norms")).layer,
             bytes_of(as(small_gpt(), "frugal")).layer)
       << "layer norms are computed without";
+}
+
+/// A behaviour that HACKING adds: from the event at which a norm reads its input to the one at
+/// which its gradient begins there is a copy.
+TEST(Programs, HaveABehaviourThatIsOneEntryOfEffects) {
+  static const Behaviour copies{
+      .name = "copied-norm-inputs",
+      .changes = Changes::memory,
+      .does = "A norm keeps a copy of its input",
+      .effects = {effects::copies_beside(ModelEvent::norm_read, ModelEvent::norm_gradient_begins, 1,
+                                         effects::Counted::activation)}};
+  const RunConfig llama = as(small_llama(), "frugal");
+  RunConfig copying = llama;
+  copying.program.add(copies);
+  const Sizes n(llama);
+  EXPECT_EQ(bytes_of(copying).layer - bytes_of(llama).layer, n.layers * 2 * n.hidden * 2)
+      << "two norms in a layer, two bytes for each element";
+  copying.recompute = Recompute::full;
+  EXPECT_LT(bytes_of(copying).layer, bytes_of(llama).layer) << "a layer's input alone";
+  copying.program.remove(copies);
+  EXPECT_EQ(copying.program, llama.program);
 }
 
 TEST(Programs, KeepAnActivationBesideItsProduct) {
@@ -224,20 +245,21 @@ TEST(Programs, HaveGradientsWhenTheyAreNeeded) {
 TEST(FindProgram, UnderstandsSumsDifferencesAndParts) {
   EXPECT_EQ(find_program("frugal"), Program{});
   const Program both = find_program("float32-norms+kept-outputs");
-  EXPECT_TRUE(both.keeps.float32_norms && both.keeps.kept_outputs);
+  EXPECT_TRUE(both.has("float32-norms") && both.has("kept-outputs"));
   EXPECT_EQ(both.name, "float32-norms+kept-outputs");
   EXPECT_EQ(find_program("float32-norms~float32-norms"), Program{});
   const Program megatron = find_program("megatron-lm-2022");
-  EXPECT_TRUE(megatron.keeps.causal_masks && megatron.software.bias);
-  EXPECT_FALSE(find_program("megatron-lm-2022~causal-masks").keeps.causal_masks);
-  EXPECT_FALSE(find_program("megatron-lm-2022:time").keeps.causal_masks);
-  EXPECT_EQ(find_program("megatron-lm-2022:time").software.messages, Messages::beside);
-  EXPECT_EQ(find_program("megatron-lm-2022:messages").software.messages, Messages::blocking);
-  EXPECT_EQ(find_program("megatron-lm-2022:real").software, Software{});
+  EXPECT_TRUE(megatron.has("causal-masks") && megatron.device.kernels.bias);
+  EXPECT_FALSE(find_program("megatron-lm-2022~causal-masks").has("causal-masks"));
+  EXPECT_FALSE(find_program("megatron-lm-2022:time").has("causal-masks"));
+  EXPECT_EQ(find_program("megatron-lm-2022:time").device.messages.kind, Messages::beside);
+  EXPECT_EQ(find_program("megatron-lm-2022:messages").device.messages.kind, Messages::blocking);
+  EXPECT_EQ(find_program("megatron-lm-2022:real").device, DeviceRules{});
   const Program two = find_program("megatron-lm-2022:time:messages");
-  EXPECT_TRUE(two.software.bias && two.software.messages == Messages::blocking);
-  EXPECT_EQ(two.keeps, Keeping{});
-  EXPECT_EQ(find_program("blocking-messages+exchanged-messages").software.messages,
+  EXPECT_TRUE(two.device.kernels.bias && two.device.messages.kind == Messages::blocking);
+  EXPECT_TRUE(std::ranges::none_of(
+      two.behaviours(), [](const Behaviour* one) { return one->changes == Changes::memory; }));
+  EXPECT_EQ(find_program("blocking-messages+exchanged-messages").device.messages.kind,
             Messages::exchanged);
 }
 

@@ -7,11 +7,9 @@ namespace {
 /// A file of a program. The name of what was read says the same without the file.
 void read_program(const std::string& path) {
   const engine::Program program = engine::find_program(path);
-  require(
-      engine::behaviours_of(program).size() == engine::find_program_file(path).behaviours.size(),
-      "there are more behaviours or fewer than in the file");
-  require(engine::behaviours_of(engine::find_program(name_of(program))) ==
-              engine::behaviours_of(program),
+  require(program.behaviours().size() == engine::find_program_file(path).behaviours.size(),
+          "there are more behaviours or fewer than in the file");
+  require(engine::find_program(name_of(program)).behaviours() == program.behaviours(),
           "the name stands for other behaviours");
 }
 

@@ -3,17 +3,16 @@
 
 namespace frugal::kernels {
 
-/// What a message between stages takes besides its link.
+/// Waits of a message between stages, besides that for its link.
 enum class Messages : uint8_t {
-  beside,    ///< nothing: both ends compute beside it
+  beside,    ///< none: both ends compute beside it
   blocking,  ///< both ends and their hosts wait until it is there
   exchanged  ///< it begins when both ends are ready, and both compute on when those that they
              ///< exchange with each other are there, which slow each other
 };
 
-/// Parts of operations that a program runs as kernels of their own on a virtual device, and what
-/// waits in it. By default each operation is one kernel, and nothing waits.
-struct Software {
+/// Parts of operations that are kernels of their own; by default each operation is one kernel.
+struct ExtraKernels {
   bool bias = false;           ///< of a product, added to its result
   bool gelu = false;           ///< behind a product, or before its gradient
   bool dropout = false;        ///< behind a softmax
@@ -24,26 +23,41 @@ struct Software {
   bool accumulation = false;   ///< of a weight's gradient, added to those before it
   bool clipping = false;       ///< of gradients, and weights copied from their float32 master
   bool division = false;       ///< of gradients by the number of replicas
-  Messages messages = Messages::beside;
-  /// Where messages are exchanged, a sender is through when the last 4 MiB are in a buffer.
-  bool buffered_messages = false;
+
+  bool operator==(const ExtraKernels&) const = default;
+};
+
+/// Rules by which stages exchange messages.
+struct MessageRules {
+  Messages kind = Messages::beside;
+  /// A sender of exchanged messages is through when the last 4 MiB are in a buffer.
+  bool buffered = false;
   /// Exchanges of several stages of a node go on at the same time, and share its ports.
   bool shared_ports = false;
+  /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
+  bool sharded = false;
+
+  bool operator==(const MessageRules&) const = default;
+};
+
+/// Kernels, waits and memory of a virtual device beside those of its operations. By default there
+/// are none.
+struct DeviceRules {
+  ExtraKernels kernels = {};
+  MessageRules messages = {};
   /// The host waits for the device before and after each pass of a stage.
-  bool synchronised_passes = false;
+  bool host_waits_around_passes = false;
+  /// Every stage fetches the batch before a forward pass, and the device waits for it.
+  bool fetches_batches = false;
   /// A pass whose version of the weights is not that of the pass before copies it out of float32,
   /// and a step exchanges the two versions of each weight.
-  bool version_copies = false;
-  /// Every stage fetches the batch before a forward pass, and the device waits for it.
-  bool batches = false;
-  /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
-  bool sharded_messages = false;
-  /// Memory is what PyTorch's caching allocator takes for it (kernels/virtual/pytorch_allocator.h).
+  bool copies_weight_versions = false;
+  /// Memory comes from PyTorch's caching allocator (kernels/virtual/pytorch_allocator.h).
   bool caching_allocator = false;
   /// A communicator of all devices has buffers in each device's memory, beside all that is counted.
   bool communicator_buffers = false;
 
-  bool operator==(const Software&) const = default;
+  bool operator==(const DeviceRules&) const = default;
 };
 
 }  // namespace frugal::kernels
