@@ -1,22 +1,11 @@
 #pragma once
-#include <utility>
 #include <vector>
 
 #include "engine/comm/rendezvous.h"
+#include "engine/schedule/links.h"
 #include "kernels/virtual/device.h"
 
 namespace frugal::engine {
-
-/// A message on its way, which begins when both ends are ready for it.
-struct Crossing {
-  double begin = 0;   ///< seconds on the devices' clocks
-  double alone = 0;   ///< seconds it takes
-  double beside = 0;  ///< seconds it takes while another goes the opposite way
-  double end() const { return begin + alone; }
-};
-/// When two between the same two ranks end, in opposite directions: as long as both are under way
-/// they slow each other.
-std::pair<double, double> ends_of_both(const Crossing& a, const Crossing& b);
 
 /// The messages of one stage where it exchanges them with its neighbours (Messages::exchanged):
 /// before it computes on it waits until what it has sent is there, and what it needs next. With the

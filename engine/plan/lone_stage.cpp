@@ -11,7 +11,7 @@
 
 #include "engine/cluster/rank_grid.h"
 #include "engine/comm/modelled.h"
-#include "engine/plan/walk_of_run.h"
+#include "engine/plan/run_costs.h"
 #include "engine/schedule/timeline.h"
 
 namespace frugal::engine {

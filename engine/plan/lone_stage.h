@@ -76,9 +76,9 @@ class StagesTogether {
   StagesTogether(const StagesTogether&) = delete;
   StagesTogether& operator=(const StagesTogether&) = delete;
 
-  /// Walks through the run's schedule (engine/plan/walk.h) with the passes and steps of these
-  /// stages, one for each of distinct_stages(), in their order. Throws std::invalid_argument where
-  /// there are more or fewer.
+  /// Plays the run's schedule (PipelineClock) with the passes and steps of these stages, one for
+  /// each of distinct_stages(), in their order. Throws std::invalid_argument where there are more
+  /// or fewer.
   StepParts of(const std::vector<StageSeconds>& stages);
   /// FLOPs of a batch of all ranks.
   double flops(const std::vector<StageSeconds>& stages) const;

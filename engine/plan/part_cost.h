@@ -7,21 +7,10 @@
 
 #include "engine/model/part.h"
 #include "engine/optimizer/optimizer.h"
+#include "engine/schedule/clock.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal::engine {
-
-/// Seconds of a pass.
-struct PassCost {
-  double seconds = 0;  ///< of the device, while the host is ahead
-  double host = 0;     ///< that the host takes to issue it
-  /// Where messages hold up hosts (Messages): by how much the host is to begin before the device,
-  /// so that the device need not wait for it.
-  double lead = 0;
-  /// Where activations are offloaded: in which copies to the host go on behind it, and from its
-  /// beginning until it waits for those of the pass before.
-  double copies = 0, grace = 0;
-};
 
 /// What a part of a model costs one rank: seconds and bytes, as the program takes them when it
 /// executes the part alone on a virtual device.
@@ -93,6 +82,8 @@ class PartCosts {
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
 
   PartCost of(const ModelPart& part) const;
+  /// Whether two parts cost the same.
+  bool alike(const ModelPart& a, const ModelPart& b) const { return key_of(a) == key_of(b); }
   /// Cost without a correction of peaks at the embedding or the head; executes less than of().
   PartCost without_peaks(const ModelPart& part) const;
   /// Cost for microbatches whose backward pass is the next one behind their forward pass. It

@@ -6,7 +6,7 @@
 
 #include "engine/plan/part_cost.h"
 #include "engine/plan/predict.h"
-#include "engine/plan/walk_of_run.h"
+#include "engine/plan/run_costs.h"
 
 namespace frugal::engine {
 

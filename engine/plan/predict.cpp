@@ -4,17 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/cluster/rank_grid.h"
 #include "engine/plan/execute.h"
-#include "engine/plan/walk_of_run.h"
-#include "engine/plan/walks.h"
+#include "engine/plan/run_costs.h"
 #include "engine/schedule/early_forwards.h"
-#include "engine/schedule/passes.h"
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
@@ -39,21 +39,53 @@ double tied_sum(const RunConfig& run, const Links& links, const CostModel& times
       links.ends, static_cast<double>(table * size_of(run.state_type())) / run.shard_ranks());
 }
 
-/// All of a configuration that a prediction is made of.
+/// Passes of a kind (make_passes()), kept for the next of a search's thousands of predictions: many
+/// have the same shape.
+std::shared_ptr<const Schedule> passes_of(const ScheduleKind& kind, const ScheduleShape& shape) {
+  struct Made {
+    ScheduleKind kind;
+    ScheduleShape shape;
+    std::shared_ptr<const Schedule> schedule;
+  };
+  constexpr size_t kept = 4;
+  static thread_local std::deque<Made> latest;
+  for (const Made& each : latest)
+    if (each.shape == shape && each.kind == kind) return each.schedule;
+  if (latest.size() == kept) latest.pop_back();
+  Schedule made = make_passes(kind, shape);
+  assign_versions(made);
+  latest.push_front({kind, shape, std::make_shared<const Schedule>(std::move(made))});
+  return latest.front().schedule;
+}
+
+/// A number of microbatches, and the passes of a batch of them.
+struct Sample {
+  std::shared_ptr<const Schedule> passes;
+  std::shared_ptr<const Schedule> batches = {};  // that are played in place of one batch
+  StageBusy busiest = {};
+  BatchTime time = {};
+
+  int microbatches() const { return passes->microbatches; }
+};
+
+/// A prediction in the making. Of many microbatches it plays a few, and fewer, and extends what
+/// they take to all.
 class Predicting {
  public:
   Predicting(const RunConfig& run, const PartCosts& costs, const Links& links,
              const Machine& machine)
       : run_(run),
-        costs_(costs),
         links_(links),
         times_(machine, run.program.device),
-        launch_(machine.launch_overhead),
         host_capacity_(machine.host_memory /
                        std::min<int64_t>(run.ranks(), machine.devices_per_node)),
-        tied_(tied_sum(run, links, times_)) {
-    for (int i = 0; i < run.pipeline_parallel; ++i)
-      parts_.push_back(costs.of(ModelPart::all_of_stage(run, i)));
+        tied_(tied_sum(run, links, times_)),
+        costs_(run, costs, links, times_, machine.launch_overhead) {
+    for (int i = 0; i < run.pipeline_parallel; ++i) {
+      const ModelPart all = ModelPart::all_of_stage(run, i);
+      const bool like_last = i > 0 && costs.alike(all, ModelPart::all_of_stage(run, i - 1));
+      parts_.push_back(like_last ? parts_.back() : costs.of(all));
+    }
   }
 
   std::optional<Prediction> within(double seconds) {
@@ -61,37 +93,28 @@ class Predicting {
       prediction_.stages.push_back(stage(i));
       if (least(i) > seconds) return std::nullopt;
     }
-    Walks made = walks();
-    add_memory(made);
+    add_stage_costs();
+    sample();
+    add_memory();
     check_hosts();
-    walk_through(std::move(made));
+    play();
     prediction_.seconds = std::accumulate(prediction_.parts.begin(), prediction_.parts.end(), 0.0);
     return std::move(prediction_);
   }
 
   int64_t memory() {
-    for (int i = 0; i < run_.pipeline_parallel; ++i) prediction_.stages.push_back(stage(i));
-    add_memory(walks());
+    prediction_.stages.resize(static_cast<size_t>(run_.pipeline_parallel));
+    sample();
+    add_memory();
     return prediction_.memory();
   }
 
  private:
-  /// What this stage does in every batch, whatever it waits for: seconds.
+  /// Seconds of what this stage does in every batch, without waiting.
   double least(int i) const {
     const auto stage = static_cast<size_t>(i);
-    double passes = 0;
-    for (int chunk = 0; chunk < run_.chunks; ++chunk) {
-      const ModelPart part = ModelPart::of(run_, i, chunk);
-      passes += std::min(least_passes(run_.schedule, costs_.of(part)),
-                         least_passes(run_.schedule, costs_.turning(part)));
-    }
-    if (makes_together(run_)) {
-      const auto [ahead, back] = chunks_of(run_, i);
-      passes = std::min(passes, costs_.together(ahead, back, 0).pass.seconds +
-                                    costs_.together(ahead, back, 1).pass.seconds);
-    }
-    return static_cast<double>(run_.microbatches) * passes + prediction_.stages[stage].all_reduce +
-           parts_[stage].step;
+    return static_cast<double>(run_.microbatches) * costs_.least_passes_of(i, run_.schedule) +
+           prediction_.stages[stage].all_reduce + parts_[stage].step;
   }
 
   StagePrediction stage(int i) const {
@@ -99,7 +122,7 @@ class Predicting {
     const PartCost& part = parts_[static_cast<size_t>(i)];
     StagePrediction stage;
     for (int chunk = 0; chunk < run_.chunks; ++chunk) {
-      const PartCost of_chunk = costs_.of(ModelPart::of(run_, i, chunk));
+      const PartCost& of_chunk = costs_.part_of(i, chunk);
       stage.compute += of_chunk.forward.seconds + of_chunk.backward.seconds;
     }
     for (const int next : {i - 1, i + 1})
@@ -117,39 +140,75 @@ class Predicting {
     return stage;
   }
 
+  void add_stage_costs() {
+    const bool flushes = run_.schedule.flushes;
+    costs_.clock.between_meetings = flushes && !run_.validates_later();
+    costs_.clock.validates_later = run_.validates_later();
+    if (!flushes && tied_ > 0) costs_.clock.late_table = 0;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const double sums = prediction_.stages[i].all_reduce;
+      ClockCosts::Stage stage{
+          .sums = sums, .step = step_behind(sums, parts_[i]), .host = parts_[i].host_of_step};
+      const bool is_end = i == 0 || i + 1 == parts_.size();
+      if (flushes && is_end) stage.sums += tied_;
+      const auto index = static_cast<int>(i);
+      for (int chunk = 0; chunk < run_.chunks && !flushes; ++chunk)
+        stage.other_version.push_back(costs_.part_of(index, chunk).other_version);
+      stage.late_step = costs_.part_of(index, 0).late_step;
+      costs_.clock.stages.push_back(std::move(stage));
+    }
+  }
+
   /// A host that has waited for the last pass may be late with the step behind the sums.
   double step_behind(double sums, const PartCost& part) const {
     const bool waited = run_.program.device.host_waits_around_passes;
     return waited ? std::max(part.step, part.host_of_step - sums) : part.step;
   }
 
-  Walk walk(int64_t microbatches) const {
-    Walk walk = walk_of(run_, static_cast<int>(microbatches), costs_, links_, times_, launch_);
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      walk.sums.push_back(prediction_.stages[i].all_reduce);
-      walk.step.push_back(step_behind(prediction_.stages[i].all_reduce, parts_[i]));
-      walk.host_of_step.push_back(parts_[i].host_of_step);
-    }
-    if (!run_.schedule.flushes) return walk;
-    walk.sums.front() += tied_;
-    if (run_.pipeline_parallel > 1) walk.sums.back() += tied_;
-    return walk;
+  /// Shape of the run with so many microbatches.
+  ScheduleShape shape(int64_t microbatches, int batches) const {
+    return {.stages = run_.pipeline_parallel,
+            .chunks = run_.chunks,
+            .microbatches = static_cast<int>(microbatches),
+            .batches = batches,
+            .together = run_.overlaps_passes()};
+  }
+  void sample(std::initializer_list<int64_t> microbatches) {
+    samples_.clear();
+    for (const int64_t m : microbatches)
+      samples_.push_back({.passes = passes_of(run_.schedule, shape(m, 1))});
+  }
+  void sample() {
+    // Microbatches after which most pipelines do the same again and again.
+    const int64_t p = run_.pipeline_parallel, enough = (run_.schedule.flushes ? 4 : 3) * p;
+    // To play all takes no longer.
+    if (run_.microbatches <= enough + enough - p) return sample({run_.microbatches});
+    sample({enough, enough - p});
+  }
+  bool whole() const { return samples_.size() == 1; }
+  /// Extends a value of each sample to all microbatches: by as much for each one more as between
+  /// the samples.
+  template <class Of>
+  auto extended(const Of& of) const {
+    const auto of_most = of(samples_[0]);
+    if (whole()) return of_most;
+    using Number = std::remove_const_t<decltype(of_most)>;
+    const int most = samples_[0].microbatches(), steps = most - samples_[1].microbatches();
+    return of_most + (of_most - of(samples_[1])) * static_cast<Number>(run_.microbatches - most) /
+                         static_cast<Number>(steps);
+  }
+  /// Whether each microbatch more takes what a stage computes for it, or more. A stage that has
+  /// waited so far, and will not for ever, makes all that follow take longer than those before.
+  bool settled() const {
+    if (whole()) return true;
+    const Sample &more = samples_[0], &fewer = samples_[1];
+    const double computes = more.busiest.device - fewer.busiest.device, rounding = 1e-9 * computes;
+    return more.time.passes - fewer.time.passes >= computes - rounding &&
+           more.time.seconds() - fewer.time.seconds() >= computes - rounding;
   }
 
-  Walks walks_of(std::initializer_list<int64_t> microbatches) const {
-    Walks walks{.each = {}, .all = run_.microbatches};
-    for (const int64_t m : microbatches) walks.each.push_back(walk(m));
-    return walks;
-  }
-  Walks walks() const {
-    const int64_t p = run_.pipeline_parallel, enough = settled_after(run_.schedule, p);
-    // To walk through all takes no longer.
-    if (run_.microbatches <= enough + enough - p) return walks_of({run_.microbatches});
-    return walks_of({enough, enough - p});
-  }
-
-  /// What a stage has besides where it validates its steps later: the norm so far, that of all
-  /// which the last one tells it (NormRelay), and weights beside those that no masters are of.
+  /// Bytes of a stage that validates its steps later: the norm so far, the norm of all that the
+  /// last stage tells it (NormRelay), and weights beside those without masters.
   int64_t late_bytes(int i) const {
     if (!run_.validates_later()) return 0;
     const int64_t norms = i + 1 < run_.pipeline_parallel ? 2 : 1;
@@ -157,7 +216,7 @@ class Predicting {
            (run_.has_masters() ? 0 : parts_[static_cast<size_t>(i)].weights);
   }
 
-  void add_memory(const Walks& walks) {
+  void add_memory() {
     for (int i = 0; i < run_.pipeline_parallel; ++i) {
       const PartCost& part = parts_[static_cast<size_t>(i)];
       const StageFill fill{.stage = i,
@@ -168,10 +227,10 @@ class Predicting {
       stage.on_host = part.fixed_on_host;
       if (run_.offload)
         stage.on_host +=
-            walks.extended([&](size_t walk) { return most_offloaded(walks.each[walk], i); });
+            extended([&](const Sample& of) { return costs_.most_offloaded(*of.passes, i); });
       stage.memory = part.fixed + (run_.schedule.versions_limit(fill) - 1) * part.weights +
                      late_bytes(i) +
-                     walks.extended([&](size_t walk) { return peak_of(walks.each[walk], i); });
+                     extended([&](const Sample& of) { return costs_.peak(*of.passes, i); });
     }
   }
 
@@ -185,100 +244,84 @@ class Predicting {
             gib(host_capacity_), run_.offload ? "some modules" : "it"));
   }
 
-  WalkTime walked(const Walk& walk) const {
-    if (const std::optional<WalkTime> time = time_of(walk)) return *time;
+  BatchTime time_of(const Schedule& schedule) const {
+    PipelineClock clock(schedule, costs_.clock);
+    if (clock.run()) return clock.time();
     throw InputError(
         fmt::format("schedule is {}, and the program {} has exchanged-messages, for which stages "
                     "would wait for each other",
                     run_.schedule.name, run_.program.name));
   }
 
-  /// Makes it several batches that follow each other, each step in two halves with forward passes
-  /// of the next batch between them.
-  void step_late(Walk& walk) const {
-    const int m = walk.microbatches;
-    walk.batches = Execution::batches;
-    const EarlyForwards early(make_schedule(
-        run_.schedule,
-        {.stages = walk.layout.stages, .chunks = run_.chunks, .microbatches = m, .batches = 2}));
-    for (int stage = 0; stage < walk.layout.stages; ++stage) {
-      Actions& actions = walk.actions[static_cast<size_t>(stage)];
-      const Actions one = std::exchange(actions, {});
-      const int between = early.passes(stage, 0);
-      walk.late_steps.push_back(late_step(stage, between > 0));
-      for (int batch = 0; batch < walk.batches; ++batch) {
-        for (size_t i = 0; i < one.size(); ++i) {
-          if (batch > 0 && i == static_cast<size_t>(between))
-            actions.push_back({.kind = ActionKind::step, .chunk = Walk::validation});
-          actions.push_back(one[i]);
-          actions.back().microbatch += batch * m;
-          actions.back().version = 0;
-        }
-        actions.push_back({.kind = ActionKind::step});
+  /// Schedule to play: one batch between two meetings; otherwise several, as execute_plan() does.
+  const Schedule& played(Sample& sample) {
+    if (costs_.clock.between_meetings) return *sample.passes;
+    if (sample.batches) return *sample.batches;
+    sample.batches = passes_of(run_.schedule, shape(sample.microbatches(), Execution::batches));
+    if (run_.validates_later())
+      sample.batches = std::make_shared<const Schedule>(validated_later(*sample.batches));
+    return *sample.batches;
+  }
+
+  /// Puts the second half of each step behind the next batch's early forward passes.
+  Schedule validated_later(Schedule batches) {
+    const EarlyForwards early(make_schedule(run_.schedule, shape(batches.microbatches, 2)));
+    for (int i = 0; i < batches.stages; ++i) {
+      const auto stage = static_cast<size_t>(i);
+      const int between = early.passes(i, 0);
+      add_late_step(i, between > 0);
+      Actions actions;
+      int until = -1;  // passes until the step is validated; −1: none is begun
+      for (const Action& action : batches.actions[stage]) {
+        if (until-- == 0) actions.push_back({.kind = ActionKind::step, .chunk = validation});
+        actions.push_back(action);
+        if (action.kind == ActionKind::step) until = between;
       }
-      actions.push_back({.kind = ActionKind::step, .chunk = Walk::validation});
+      actions.push_back({.kind = ActionKind::step, .chunk = validation});
+      batches.actions[stage] = std::move(actions);
     }
+    return batches;
   }
 
   /// `goes_on`: with passes of the next batch before the step is validated.
-  Walk::LateStep late_step(int stage, bool goes_on) const {
-    const PartCost& part = parts_[static_cast<size_t>(stage)];
+  void add_late_step(int i, bool goes_on) {
+    const PartCost& part = parts_[static_cast<size_t>(i)];
     const int last = run_.pipeline_parallel - 1;
     MessageCost norm(run_, times_);
     norm.sent = sizeof(double);
     const auto seconds = [&](int from, int to) {
       return from == to ? 0 : norm.on_its_way(times_, links_.between(from, to));
     };
-    return {.norm = part.norm,
-            .ahead = goes_on ? part.ahead : 0,
-            .validated = goes_on ? part.validated_step : part.step - part.norm,
-            .passed_on = stage < last ? seconds(stage, stage + 1) : 0,
-            .told = seconds(last, stage)};
+    ClockCosts::Stage& stage = costs_.clock.stages[static_cast<size_t>(i)];
+    stage.norm = part.norm;
+    stage.ahead = goes_on ? part.ahead : 0;
+    stage.validated = goes_on ? part.validated_step : part.step - part.norm;
+    stage.passed_on = i < last ? seconds(i, i + 1) : 0;
+    stage.told = seconds(last, i);
   }
 
-  /// Makes it several batches that follow each other without a flush, with versions and steps.
-  void go_on(Walk& walk) const {
-    const int m = walk.microbatches;
-    walk.batches = Execution::batches;
-    if (tied_ > 0) walk.late = 0;
-    for (int stage = 0; stage < walk.layout.stages; ++stage) {
-      const Passes passes =
-          run_.schedule.passes({stage, walk.layout.stages, walk.layout.chunks, m * walk.batches});
-      Actions& actions = walk.actions[static_cast<size_t>(stage)];
-      actions.clear();
-      int until_step = m * walk.layout.chunks;
-      for (Action pass : passes.actions()) {
-        pass.version = run_.schedule.version_of({.batch = pass.microbatch / m});
-        actions.push_back(pass);
-        if (!completes_gradient(pass.kind) || --until_step > 0) continue;
-        actions.push_back({.kind = ActionKind::step});
-        until_step = m * walk.layout.chunks;
-      }
+  void play() {
+    for (Sample& sample : samples_) {
+      sample.busiest = costs_.busiest(*sample.passes);
+      sample.time = time_of(played(sample));
     }
-  }
-
-  void walk_through(Walks walks) {
-    for (Walk& walk : walks.each) {
-      walks.busiest.push_back(busiest(walk));
-      if (!run_.schedule.flushes) go_on(walk);
-      if (run_.validates_later()) step_late(walk);
+    if (!settled()) {
+      sample({run_.microbatches});
+      return play();
     }
-    std::vector<WalkTime> times;
-    for (const Walk& walk : walks.each) times.push_back(walked(walk));
-    if (!walks.settled(times)) return walk_through(walks_of({run_.microbatches}));
-    const auto most = [&](double WalkSeconds::*of) {
-      return walks.extended([&](size_t walk) { return walks.busiest[walk].*of; });
+    const auto most = [&](double StageBusy::*of) {
+      return extended([&](const Sample& sample) { return sample.busiest.*of; });
     };
-    const auto of = [&](double WalkTime::*part) {
-      return walks.extended([&](size_t walk) { return times[walk].*part; });
+    const auto of = [&](double BatchTime::*part) {
+      return extended([&](const Sample& sample) { return sample.time.*part; });
     };
-    const double compute = most(&WalkSeconds::device);
-    prediction_.parts = {compute, of(&WalkTime::messages), of(&WalkTime::sums), of(&WalkTime::step),
-                         of(&WalkTime::passes) - compute};
-    wait_for_host(most(&WalkSeconds::host));
-    if (run_.schedule.flushes || tied_ == 0) return;
-    const double all = walks.extended([&](size_t walk) { return times[walk].seconds(); });
-    add_late(walks.each[0], times[0], all - times[0].seconds());
+    const double compute = most(&StageBusy::device);
+    prediction_.parts = {compute, of(&BatchTime::messages), of(&BatchTime::sums),
+                         of(&BatchTime::step), of(&BatchTime::passes) - compute};
+    wait_for_host(most(&StageBusy::host));
+    if (costs_.clock.late_table)
+      add_late_table(extended([](const Sample& s) { return s.time.seconds(); }) -
+                     samples_[0].time.seconds());
   }
 
   /// A host that is never ahead: the device computes no faster than it is given its work.
@@ -288,12 +331,12 @@ class Predicting {
     prediction_.parts[static_cast<size_t>(Bound::compute)] += std::max(0.0, host - all);
   }
 
-  /// A tied table's sum goes on beside the next batch, and delays what follows where it takes
-  /// longer. The passes that were not walked through leave it so many seconds more.
-  void add_late(Walk& walk, const WalkTime& without, double left_out) {
+  /// Adds the delay of a tied table's sum, which goes on beside the next batch. Passes that were
+  /// not played leave it `left_out` seconds more.
+  void add_late_table(double left_out) {
     if (tied_ <= left_out) return;
-    walk.late = tied_ - left_out;
-    const WalkTime with = walked(walk);
+    costs_.clock.late_table = tied_ - left_out;
+    const BatchTime &without = samples_[0].time, with = time_of(played(samples_[0]));
     const double of_messages = with.messages - without.messages;
     prediction_.parts[static_cast<size_t>(Bound::messages)] += of_messages;
     prediction_.parts[static_cast<size_t>(Bound::all_reduce)] +=
@@ -301,13 +344,13 @@ class Predicting {
   }
 
   const RunConfig& run_;
-  const PartCosts& costs_;
   const Links& links_;
   const CostModel times_;
-  const double launch_;  // seconds of the host
   const int64_t host_capacity_;
   const double tied_;
+  RunCosts costs_;
   std::vector<PartCost> parts_;  // of each stage, all that it has
+  std::vector<Sample> samples_;  // the most microbatches first
   Prediction prediction_;
 };
 

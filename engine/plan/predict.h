@@ -41,12 +41,12 @@ struct Prediction {
 
 /// How many seconds a batch of `run` takes on the machine, and how much memory on each stage, from
 /// costs of the parts of this model, microbatch, recomputation and tensor-parallel size: its passes
-/// are put one after the other as the schedule has them (walk.h). docs/planner.md. Throws
+/// are put one after the other as the schedule has them (PipelineClock). docs/planner.md. Throws
 /// InputError where stages exchange messages and would wait for each other, and where the host has
 /// too little memory for what is offloaded.
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine);
-/// The same; none, without walking through a batch, where what one stage computes takes longer than
+/// The same; none, without playing a batch, where what one stage computes takes longer than
 /// `seconds`.
 std::optional<Prediction> predict_within(double seconds, const RunConfig& run,
                                          const PartCosts& costs, const Links& links,

@@ -11,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "engine/plan/balance.h"
 #include "engine/plan/ordered.h"
 #include "engine/plan/plan_costs.h"
 #include "engine/plan/worth.h"

@@ -80,8 +80,7 @@ void ScheduleShape::validate(const ScheduleKind& kind) const {
                            first_batch));
 }
 
-Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape) {
-  shape.validate(kind);
+Schedule make_passes(const ScheduleKind& kind, const ScheduleShape& shape) {
   Schedule schedule = {.kind = kind,
                        .stages = shape.stages,
                        .chunks = shape.chunks,
@@ -91,6 +90,12 @@ Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape) {
                        .actions = {}};
   for (int stage = 0; stage < shape.stages; ++stage)
     schedule.actions.push_back(stage_actions(schedule, stage, shape.together));
+  return schedule;
+}
+
+Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape) {
+  shape.validate(kind);
+  Schedule schedule = make_passes(kind, shape);
   add_messages(schedule);
   assign_versions(schedule);
   return schedule;

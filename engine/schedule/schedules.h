@@ -20,11 +20,15 @@ struct ScheduleShape {
   /// Throws InputError that says which rule is broken: sizes positive, several chunks only and
   /// always for kinds that have them, and as many microbatches as the kind says.
   void validate(const ScheduleKind& kind) const;
+  bool operator==(const ScheduleShape&) const = default;
 };
 
 /// What each stage does: the kind's passes, a step after the last of each batch, the messages
 /// between stages, and the version of each pass. Throws InputError like validate().
 Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape);
+
+/// Passes and steps alone, without versions, of a shape that is valid.
+Schedule make_passes(const ScheduleKind& kind, const ScheduleShape& shape);
 
 /// Adds the messages: what a pass needs from another stage is received just before it, or earlier
 /// from the other end of a ring of chunks; what another stage needs from it is sent just after it.

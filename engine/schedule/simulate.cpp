@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "engine/schedule/clock.h"
 #include "engine/schedule/dependencies.h"
-#include "engine/schedule/timeline.h"
 
 namespace frugal::engine {
 namespace {
@@ -16,14 +16,6 @@ int next_work(const std::vector<Span>& spans, int i, int by) {
   for (i += by; i >= 0 && i < size; i += by)
     if (!is_message(spans[i].action.kind)) return i;
   return -1;
-}
-
-/// The pass before this one, where the two are made together.
-Span* made_with(const Dependencies& dependencies, Timeline& timeline, int node) {
-  const int action = dependencies.action_of(node);
-  if (action == 0) return nullptr;
-  Span& before = timeline.stages[dependencies.stage_of(node)][action - 1];
-  return before.action.beside_next ? &before : nullptr;
 }
 
 /// Moves the last forwards before the backwards that their stage waits for.
@@ -85,30 +77,22 @@ class LateWarmUp {
 
 }  // namespace
 
-double Durations::of(const Action& action, int chunks) const {
-  switch (action.kind) {
-    case ActionKind::forward:
-      return forward / chunks;
-    case ActionKind::backward:
-      return backward / chunks;
-    case ActionKind::input_backward:
-      return input_backward / chunks;
-    case ActionKind::weight_backward:
-      return weight_backward / chunks;
-    case ActionKind::send_activation:
-      return activation;
-    case ActionKind::send_gradient:
-      return gradient;
-    case ActionKind::step:
-      return step;
-    default:
-      return 0;  // a receive takes no time by itself; it waits
-  }
-}
-
-double Durations::of(const Action& first, const Action& beside, int chunks) const {
-  if (together && beside.kind == ActionKind::backward) return *together / chunks;
-  return of(first, chunks) + of(beside, chunks);
+ClockCosts Durations::costs(const Schedule& schedule) const {
+  const double chunks = schedule.chunks;
+  const PassCosts passes = {{{.seconds = forward / chunks},
+                             {.seconds = backward / chunks},
+                             {.seconds = input_backward / chunks},
+                             {.seconds = weight_backward / chunks}}};
+  const auto stages = static_cast<size_t>(schedule.stages);
+  const auto parts = static_cast<size_t>(schedule.layout().parts());
+  ClockCosts costs{.stages = std::vector(stages, ClockCosts::Stage{.step = step}),
+                   .parts = std::vector(parts, passes),
+                   .ahead = std::vector(parts, LinkCost{.alone = activation}),
+                   .back = std::vector(parts, LinkCost{.alone = gradient})};
+  if (!together) return costs;
+  const PassCost both{.seconds = *together / chunks};
+  costs.together.assign(stages, std::vector(static_cast<size_t>(schedule.chunks), both));
+  return costs;
 }
 
 Timeline simulate(const Schedule& schedule, const Durations& durations, bool late_warm_up) {
@@ -118,31 +102,9 @@ Timeline simulate(const Schedule& schedule, const Durations& durations, bool lat
                        .placement = schedule.kind.placement,
                        .microbatches = schedule.microbatches,
                        .stages = {}};
-  for (const Actions& actions : schedule.actions) {
-    timeline.stages.emplace_back();
-    for (const Action& action : actions) timeline.stages.back().push_back({.action = action});
-  }
-  const Dependencies dependencies(schedule, std::nullopt);
-  const auto span = [&](int node) -> Span& {
-    return timeline.stages[dependencies.stage_of(node)][dependencies.action_of(node)];
-  };
-  for (const int node : dependencies.order()) {
-    Span& here = span(node);
-    const bool receive = is_message(here.action.kind) && !is_send(here.action.kind);
-    for (const int earlier : dependencies.before(node)) {
-      here.end = std::max(here.end, span(earlier).end);
-      // A stage waits for a message from its last action on, not from when it is sent.
-      if (!receive || earlier != dependencies.other_end(node))
-        here.begin = std::max(here.begin, span(earlier).end);
-    }
-    here.end = std::max(here.end, here.begin) + durations.of(here.action, schedule.chunks);
-    if (Span* const first = made_with(dependencies, timeline, node)) {
-      here.begin = first->begin;
-      here.end = first->begin + durations.of(first->action, here.action, schedule.chunks);
-      first->end = here.end;
-    }
-  }
-  if (late_warm_up) LateWarmUp(dependencies, timeline).run();
+  const ClockCosts costs = durations.costs(schedule);
+  (void)PipelineClock(schedule, costs).run(&timeline.stages);
+  if (late_warm_up) LateWarmUp(Dependencies(schedule, std::nullopt), timeline).run();
   return timeline;
 }
 

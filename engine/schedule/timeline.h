@@ -35,6 +35,8 @@ struct Timeline {
   double end() const;
 };
 
+struct ClockCosts;
+
 /// How long actions take. A pass through one of several chunks takes its share.
 struct Durations {
   double forward = 1;
@@ -47,15 +49,12 @@ struct Durations {
   double gradient = 0;
   double step = 0;
 
-  double of(const Action& action, int chunks) const;
-  double of(const Action& first, const Action& beside, int chunks) const;
+  ClockCosts costs(const Schedule& schedule) const;
 };
 
-/// When each action happens, if each begins as soon as it can and channels hold everything
-/// (dependencies.h); messages of one channel travel one after another. The pipelines' papers draw
-/// it so. With `late_warm_up` each stage's last forward before a backward it waits for is as late
-/// as changes nothing else, as pipedream2bw2021 draws 1F1B and its kin. The schedule must be right
-/// (check.h).
+/// When each action happens, played by PipelineClock (clock.h). With `late_warm_up` each stage's
+/// last forward before a backward it waits for is as late as changes nothing else, as
+/// pipedream2bw2021 draws 1F1B and its kin. The schedule must be right (check.h).
 Timeline simulate(const Schedule& schedule, const Durations& durations = {},
                   bool late_warm_up = false);
 

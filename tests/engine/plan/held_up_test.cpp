@@ -56,7 +56,7 @@ bool is_exchanged(const ScheduleKind& kind) {
 }
 
 /// The machine of the paper, whose host is late for every kernel: of stages of the same layers
-/// nothing is left that the walk would not know.
+/// nothing is left that the clock would not know.
 TEST(HeldUp, ThePapersProgramTakesWhatItIsSeenToTake) {
   const Machine machine = find_machine("v100-p3-16xlarge");
   for (const ScheduleKind& kind : {flush, ScheduleKind::gpipe, ScheduleKind::inter_layer})
@@ -122,7 +122,6 @@ TEST(HeldUp, ZeroBubbleH2WouldWaitForItself) {
     EXPECT_NO_THROW(execute_plan(candidate.run, planned_optimizer(run.schedule), machine));
 }
 
-/// Those of chunks, too, whose stages all have the same neighbours.
 TEST(HeldUp, BlockingMessagesOfChunks) {
   Machine machine = find_machine("v100-p3-16xlarge");
   machine.launch_overhead = 3.8e-6;
@@ -134,7 +133,6 @@ TEST(HeldUp, BlockingMessagesOfChunks) {
   }
 }
 
-/// Whatever a stage waits for has its part of the batch.
 TEST(HeldUp, PartsOfABatchAddUp) {
   Machine machine = find_machine("v100-p3-16xlarge");
   machine.launch_overhead = 3.8e-6;  // which a message costs its host in both

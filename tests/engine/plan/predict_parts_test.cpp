@@ -66,7 +66,7 @@ TEST(Predict, ATiedTablesSumIsOfItsGradients) {
   }
 }
 
-/// Every schedule goes on as it began: what many microbatches take follows from fewer.
+/// Many microbatches follow from fewer.
 TEST(Predict, ManyMicrobatchesFollowFromFewer) {
   const Machine machine = free_running();
   for (const ScheduleKind& kind : ScheduleKind::all()) {

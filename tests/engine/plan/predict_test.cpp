@@ -6,8 +6,6 @@
 
 #include "engine/plan/execute.h"
 #include "engine/program/find_program.h"
-#include "engine/train/trainer.h"
-#include "kernels/support/error.h"
 #include "tests/engine/plan/support.h"
 
 /// The planner against execution: what it predicts is what the virtual machine takes.
@@ -103,20 +101,6 @@ TEST_P(Predicted, MemoryIsWhatEveryStageTakes) {
   ASSERT_EQ(executed.memory.size(), prediction_.stages.size());
   for (size_t i = 0; i < executed.memory.size(); ++i)
     EXPECT_EQ(prediction_.stages[i].memory + sums, executed.memory[i]) << "stage " << i;
-}
-
-TEST_P(Predicted, MemoryDecidesWhetherItRuns) {
-  const auto train = [this](int64_t capacity) {
-    Machine machine = machine_;
-    machine.memory_capacity = capacity;
-    const auto cluster = make_virtual_cluster(run_, machine);
-    Trainer trainer(*cluster, run_, {.optimizer = options_});
-    const Batch empty(static_cast<size_t>(run_.batch_microbatches()));
-    (void)trainer.run({empty, empty, empty});
-  };
-  const int64_t sums = int64_t{8} * 3;
-  EXPECT_NO_THROW(train(prediction_.memory() + sums));
-  EXPECT_THROW(train(prediction_.memory() + sums - 1), OutOfMemory);
 }
 
 TEST_P(Predicted, TimeIsNearlyWhatABatchTakes) {

@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "engine/plan/balance.h"
 #include "engine/plan/execute.h"
+#include "engine/plan/ordered.h"
 #include "kernels/support/error.h"
 #include "tests/engine/plan/support.h"
 

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "engine/plan/execute.h"
 #include "engine/schedule/check.h"
 #include "engine/schedule/draw.h"
 #include "engine/schedule/passes.h"
@@ -11,6 +12,7 @@
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
+#include "tests/engine/plan/support.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 #include "tests/support/source_dir.h"
@@ -137,6 +139,22 @@ std::vector<double> losses_of(const ScheduleKind& kind) {
 // Both add up a weight's gradient in the order of microbatches.
 TEST(ScheduleEntry, IsTrained) {
   EXPECT_EQ(losses_of(breadth_first), losses_of(ScheduleKind::interleaved));
+}
+
+// One clock plays it for the drawer and for the planner, as the executor executes it.
+TEST(ScheduleEntry, IsPredicted) {
+  const Machine machine = testing::free_running();
+  RunConfig run = testing::planned_gpt(16, 1024, 16);
+  run.schedule = breadth_first;
+  run.pipeline_parallel = 4;
+  run.chunks = 2;
+  run.microbatches = 8;
+  const Prediction prediction =
+      predict(run, PartCosts(run, {}, machine), Links(run, machine), machine);
+  const Execution executed = execute_plan(run, {}, machine);
+  EXPECT_NEAR(prediction.seconds / executed.seconds, 1, 0.001);
+  for (size_t i = 0; i < executed.memory.size(); ++i)
+    EXPECT_EQ(prediction.stages[i].memory + int64_t{8} * Execution::batches, executed.memory[i]);
 }
 
 TEST(ScheduleEntry, ThoseListedSayWhatTheyAre) {

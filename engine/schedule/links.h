@@ -1,0 +1,30 @@
+#pragma once
+#include <utility>
+
+#include "engine/namespace.h"
+
+namespace frugal::engine {
+
+/// Seconds of a message from one stage to another.
+struct LinkCost {
+  double alone = 0;     ///< while nothing goes the opposite way
+  double beside = 0;    ///< while another message does
+  double buffered = 0;  ///< before its end, from which on its sender can do without it
+  double gather = 0;    ///< in which the receiving ranks put it together
+
+  double seconds() const { return alone + gather; }
+};
+
+/// A message on its way, which begins when both ends are ready for it.
+struct Crossing {
+  double begin = 0;   ///< seconds on the devices' clocks
+  double alone = 0;   ///< seconds it takes
+  double beside = 0;  ///< seconds it takes while another goes the opposite way
+  double end() const { return begin + alone; }
+};
+
+/// Ends of two messages between the same two ranks, in opposite directions: as long as both are
+/// under way they slow each other.
+std::pair<double, double> ends_of_both(const Crossing& a, const Crossing& b);
+
+}  // namespace frugal::engine
