@@ -27,7 +27,7 @@ void Exchange::complete(Message* received) {
   for (auto m = with_received; m != sent.end(); ++m) opposite.push_back(sending(*m));
   const double posted =
       received->rendezvous->take(received->peer, received->rank, received->number, received->data);
-  const Crossing coming{std::max(received->ready, posted), received->alone, received->beside};
+  const Crossing coming{std::max(received->ready, posted), received->cost};
   double last = coming.end();
   for (size_t i = 0; i < opposite.size(); ++i) {
     const auto [of_sent, of_received] = ends_of_both(opposite[i], coming);
@@ -40,12 +40,12 @@ void Exchange::complete(Message* received) {
 Crossing Exchange::sending(const Message& sent) {
   const double taken =
       sent.rendezvous->take(sent.peer, sent.rank, sent.number, {}, Rendezvous::MessageKind::ready);
-  return {std::max(sent.ready, taken), sent.alone, sent.beside};
+  return {std::max(sent.ready, taken), sent.cost};
 }
 
 double Exchange::finish(const Message& sent, double begin, double end) {
   device_.occupy_between(sent.stream, "send", begin, end);
-  const double over = std::max(begin, end - sent.buffered);
+  const double over = std::max(begin, end - sent.cost.buffered);
   device_.hold_up({.time = over, .handle = nullptr});
   return over;
 }

@@ -26,8 +26,7 @@ class Exchange {
     View data;
     uint64_t number = 0;  ///< of the message where it is received, of the answer where it is sent
     double ready = 0;     ///< when this end is
-    double alone = 0, beside = 0;  ///< Crossing
-    double buffered = 0;  ///< seconds before the end from which on its sender can do without it
+    LinkCost cost;
   };
   void send(const Message& message);
   /// What has been sent, and what is to be received: the device and its host wait for both.

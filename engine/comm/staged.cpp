@@ -10,6 +10,7 @@
 #include "engine/comm/communicator.h"
 #include "engine/comm/modelled.h"
 #include "engine/comm/rendezvous.h"
+#include "engine/comm/stage_links.h"
 
 namespace frugal::engine {
 namespace {
@@ -31,8 +32,8 @@ class Arrival {
     if (!time_) {
       time_ = message_.ready;  // of one that does not fit: nobody takes it a second time
       // What it arrives with is when it began.
-      time_ = message_.alone + message_.rendezvous->take(message_.peer, message_.rank,
-                                                         message_.number, message_.data);
+      time_ = message_.cost.alone + message_.rendezvous->take(message_.peer, message_.rank,
+                                                              message_.number, message_.data);
     }
     return *time_;
   }
@@ -86,19 +87,6 @@ class StagedSend final : public RendezvousWork {
   Exchange& exchange_;
 };
 
-/// How many of a node send at once (Topology::senders): from one stage to another one, back, and
-/// where both go on.
-struct Senders {
-  int there, back, both;
-};
-
-Senders senders_of(const Topology& topology, const DeviceRules& rules, int stage, int to,
-                   int per_node) {
-  const int there = topology.senders(stage, to, per_node);
-  return {there, topology.senders(to, stage, per_node),
-          rules.messages.shared_ports ? topology.exchanging(stage, to, per_node) : there};
-}
-
 class StagedCommunicator final : public Communicator {
  public:
   /// `senders` are those of a node that send with this one to each rank of the group, or 0 for
@@ -142,15 +130,14 @@ class StagedCommunicator final : public Communicator {
   Pending send(const View& data, int to) override {
     contract::moved("send", data);
     contract::peer("send", to, size());
-    const Senders& senders = senders_[static_cast<size_t>(to)];
-    Exchange::Message message = message_of(senders.there, senders.both, data, to);
+    Exchange::Message message = message_of(senders_[static_cast<size_t>(to)], data, to);
     message.ready = issue();
     if (side_.kind() == Messages::exchanged) {
       message.number = rendezvous_.expect(to, rank_, Rendezvous::MessageKind::ready);
       side_.exchange.send(message);
       return Pending(std::make_unique<StagedSend>(side_.exchange, rendezvous_, rank_));
     }
-    Pending sent = occupy("send", message.ready, message.alone);
+    Pending sent = occupy("send", message.ready, message.cost.alone);
     if (side_.kind() == Messages::blocking) device_.hold_up(device_.record(stream_));
     rendezvous_.post(rank_, to, data, message.ready);
     return sent;
@@ -158,8 +145,8 @@ class StagedCommunicator final : public Communicator {
   Pending receive(const View& data, int from) override {
     contract::moved("receive", data);
     contract::peer("receive", from, size());
-    const Senders& senders = senders_[static_cast<size_t>(from)];
-    Exchange::Message message = message_of(senders.back, senders.both, data, from);
+    Exchange::Message message =
+        message_of(senders_[static_cast<size_t>(from)].reversed(), data, from);
     message.ready = device_.issue(stream_);
     message.number = rendezvous_.expect(from, rank_);
     if (side_.kind() == Messages::exchanged)
@@ -176,20 +163,14 @@ class StagedCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override { rendezvous_.fail(reason); }
 
  private:
-  /// Of which each rank that has the same to send sends its part.
-  Exchange::Message message_of(int senders, int exchanging, const View& data, int peer) {
-    const double part = charged_bytes(data) / side_.same.size;
-    const bool within = senders == 0;
-    const double alone =
-        within ? costs_.message(true, part) : costs_.message_between_nodes(senders, part);
+  /// Message of which each rank that has the same to send sends its part.
+  Exchange::Message message_of(const Senders& senders, const View& data, int peer) {
     return {.rendezvous = &rendezvous_,
             .rank = rank_,
             .peer = peer,
             .stream = stream_,
             .data = data,
-            .alone = alone,
-            .beside = within ? alone : costs_.message_between_nodes(exchanging, part, Ways::both),
-            .buffered = costs_.buffered(part, alone)};
+            .cost = link_cost(costs_, senders, charged_bytes(data) / side_.same.size)};
   }
   /// When this rank is ready for something that it issues now, behind what was computed so far.
   double issue() {
@@ -255,7 +236,7 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Topol
         replicated == Replicated::over_tensor_group && device.rules().messages.sharded;
     std::vector<Senders> senders;
     for (const int to : stages)
-      senders.push_back(senders_of(topology, device.rules(), stage, to, per_node));
+      senders.push_back(Senders::between(topology, device.rules(), stage, to, per_node));
     communicators_.push_back(std::make_unique<StagedCommunicator>(
         device, device.stream(group.stream), *rendezvous_, rank,
         topology.on_nodes(group, stage, per_node), std::move(senders),

@@ -31,6 +31,12 @@ struct ModelPart {
     part.layers = uneven.at(static_cast<size_t>(index));
     return part;
   }
+  /// The chunks of a stage.
+  static std::vector<ModelPart> chunks_of(const RunConfig& config, int stage) {
+    std::vector<ModelPart> chunks;
+    for (int chunk = 0; chunk < config.chunks; ++chunk) chunks.push_back(of(config, stage, chunk));
+    return chunks;
+  }
   /// All layers of a stage as one part: what it has between batches.
   static ModelPart all_of_stage(const RunConfig& config, int stage) {
     ModelPart all = of(config, stage, 0);

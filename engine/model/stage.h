@@ -6,11 +6,12 @@ namespace frugal::engine {
 /// The parts of the model that a rank has: one for each chunk of its stage.
 class StageModel {
  public:
-  explicit StageModel(Rank& rank) {
-    parts_.reserve(static_cast<size_t>(rank.config.chunks));
-    for (int chunk = 0; chunk < rank.config.chunks; ++chunk)
-      parts_.push_back(std::make_unique<Gpt>(rank, ModelPart::of(rank.config, rank.stage(), chunk),
-                                             parts_.empty() ? nullptr : parts_.front().get()));
+  explicit StageModel(Rank& rank)
+      : StageModel(rank, ModelPart::chunks_of(rank.config, rank.stage())) {}
+  StageModel(Rank& rank, const std::vector<ModelPart>& chunks) {
+    for (const ModelPart& chunk : chunks)
+      parts_.push_back(
+          std::make_unique<Gpt>(rank, chunk, parts_.empty() ? nullptr : parts_.front().get()));
   }
 
   Gpt& part(int chunk) { return *parts_.at(static_cast<size_t>(chunk)); }

@@ -10,24 +10,18 @@ Links::Links(const RunConfig& run, const Machine& machine) {
   const int last = topology.stages() - 1;
   for (int i = 0; i <= last; ++i) {
     replicas.push_back(topology.on_nodes(group::data, i, per_node));
-    if (i == last) continue;
-    const int leaving = topology.senders(i, i + 1, per_node);
-    senders.push_back(leaving);
-    back.push_back(topology.senders(i + 1, i, per_node));
-    exchanging.push_back(run.program.device.messages.shared_ports
-                             ? topology.exchanging(i, i + 1, per_node)
-                             : leaving);
+    if (i < last)
+      next_.push_back(Senders::between(topology, run.program.device, i, i + 1, per_node));
   }
   if (last == 0) return;
   ends = topology.on_nodes(group::ends, 0, per_node);
-  around = topology.senders(last, 0, per_node);
-  around_back = topology.senders(0, last, per_node);
+  around_ = Senders::between(topology, run.program.device, last, 0, per_node);
 }
 
-int Links::between(int from, int to) const {
-  if (to == from + 1) return senders.at(static_cast<size_t>(from));
-  if (to == from - 1) return back.at(static_cast<size_t>(to));
-  return from > to ? around : around_back;
+Senders Links::between(int from, int to) const {
+  if (to == from + 1) return next_.at(static_cast<size_t>(from));
+  if (to == from - 1) return next_.at(static_cast<size_t>(to)).reversed();
+  return from > to ? around_ : around_.reversed();
 }
 
 MessageCost::MessageCost(const RunConfig& run, const CostModel& times) {
@@ -37,11 +31,6 @@ MessageCost::MessageCost(const RunConfig& run, const CostModel& times) {
   const int parts = run.program.device.messages.sharded && !sharded ? run.tensor_parallel : 1;
   sent = static_cast<double>(bytes) / parts;
   gather = times.all_gather(times.group(parts), static_cast<double>(bytes));
-}
-
-double MessageCost::on_its_way(const CostModel& times, int senders, Ways ways) const {
-  return senders == 0 ? times.message(true, sent)
-                      : times.message_between_nodes(senders, sent, ways);
 }
 
 }  // namespace frugal::engine

@@ -1,9 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "engine/comm/topology.h"
+#include "engine/comm/stage_links.h"
 #include "engine/config.h"
-#include "kernels/virtual/machine.h"
 
 namespace frugal::engine {
 
@@ -14,14 +13,13 @@ struct Links {
 
   std::vector<CostModel::Group> replicas;  ///< of each stage
   CostModel::Group ends;
-  std::vector<int> senders;     ///< from each stage to the next (Topology::senders)
-  std::vector<int> back;        ///< and back
-  std::vector<int> exchanging;  ///< the same of exchanges of both directions
-  /// From the last stage to the first, as where stages have several chunks, and back.
-  int around = 0, around_back = 0;
 
-  /// From a stage to another one that is a neighbour of it, or to the other end.
-  int between(int from, int to) const;
+  /// Senders from a stage to another one that is a neighbour of it, or to the other end.
+  Senders between(int from, int to) const;
+
+ private:
+  std::vector<Senders> next_;  // from each stage to the next
+  Senders around_;             // from the last stage to the first
 };
 
 /// A hidden state on its way between two stages.
@@ -32,11 +30,10 @@ struct MessageCost {
   double sent = 0;    ///< of them, bytes that a rank sends
   double gather = 0;  ///< seconds in which ranks of a stage put together what each has received
 
-  /// Seconds on its way, where so many leave a node at once (Topology::senders).
-  double on_its_way(const CostModel& times, int senders, Ways ways = Ways::one) const;
-  /// Seconds with the gather.
-  double seconds(const CostModel& times, int senders, Ways ways = Ways::one) const {
-    return gather + on_its_way(times, senders, ways);
+  LinkCost over(const CostModel& times, const Senders& senders) const {
+    LinkCost link = link_cost(times, senders, sent);
+    link.gather = gather;
+    return link;
   }
 };
 

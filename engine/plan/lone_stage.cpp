@@ -24,11 +24,9 @@ using Kinds = std::vector<std::tuple<int64_t, int64_t, bool, bool, bool>>;
 Kinds kinds_of(const RunConfig& run, int stage) {
   const int64_t kinds = run.model.window > 0 ? run.model.window_period : 1;
   Kinds of;
-  for (int chunk = 0; chunk < run.chunks; ++chunk) {
-    const ModelPart part = ModelPart::of(run, stage, chunk);
+  for (const ModelPart& part : ModelPart::chunks_of(run, stage))
     of.emplace_back(part.first_layer % kinds, part.layers, part.first, part.last,
                     part.beside_other_end);
-  }
   return of;
 }
 

@@ -89,10 +89,9 @@ class PartCosts {
   /// Cost for microbatches whose backward pass is the next one behind their forward pass. It
   /// differs from of() only where activations are offloaded.
   PartCost turning(const ModelPart& part) const;
-  /// Cost of the parts of a stage's two chunks, where the forward pass of one is made together with
-  /// the other's backward pass. Both are executed as they are.
-  const PairCost& together(const ModelPart& chunk_0, const ModelPart& chunk_1,
-                           int forward_chunk) const;
+  /// Cost of a stage's two chunks, where the forward pass of one is made together with the other's
+  /// backward pass. Both are executed as they are.
+  const PairCost& together(const std::vector<ModelPart>& chunks, int forward_chunk) const;
   /// Puts what was measured in place of what passes of such a part take on the machine, the host's
   /// time and copies of other versions included. Before any other call that this concerns.
   void put_passes(const ModelPart& part, const PassSeconds& seconds);

@@ -127,7 +127,7 @@ class Predicting {
     }
     for (const int next : {i - 1, i + 1})
       if (next >= 0 && next < run_.pipeline_parallel)
-        stage.messages += run_.chunks * message.seconds(times_, links_.between(i, next));
+        stage.messages += run_.chunks * message.over(times_, links_.between(i, next)).seconds();
     stage.all_reduce = part.sums;
     if (run_.shard == Shard::none)
       stage.all_reduce += times_.all_reduce(links_.replicas[static_cast<size_t>(i)],
@@ -290,7 +290,7 @@ class Predicting {
     MessageCost norm(run_, times_);
     norm.sent = sizeof(double);
     const auto seconds = [&](int from, int to) {
-      return from == to ? 0 : norm.on_its_way(times_, links_.between(from, to));
+      return from == to ? 0 : norm.over(times_, links_.between(from, to)).alone;
     };
     ClockCosts::Stage& stage = costs_.clock.stages[static_cast<size_t>(i)];
     stage.norm = part.norm;

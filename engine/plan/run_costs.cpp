@@ -1,7 +1,6 @@
 #include "engine/plan/run_costs.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -14,28 +13,10 @@ PassCosts costs_of(const PartCost& part) {
   return costs;
 }
 
-LinkCost link_between(const MessageCost& message, const CostModel& times, const Links& links,
-                      int from, int to) {
-  const double alone = message.on_its_way(times, links.between(from, to));
-  LinkCost link{.alone = alone,
-                .beside = alone,
-                .buffered = times.buffered(message.sent, alone),
-                .gather = message.gather};
-  // Stages exchange messages with a neighbour.
-  if (std::abs(from - to) == 1)
-    link.beside = message.on_its_way(
-        times, links.exchanging.at(static_cast<size_t>(std::min(from, to))), Ways::both);
-  return link;
-}
-
 }  // namespace
 
 bool makes_together(const RunConfig& run) {
   return run.schedule.makes_together && run.overlaps_passes();
-}
-
-std::array<ModelPart, 2> chunks_of(const RunConfig& run, int stage) {
-  return {ModelPart::of(run, stage, 0), ModelPart::of(run, stage, 1)};
 }
 
 RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& links,
@@ -62,16 +43,16 @@ RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& li
     const auto sent = [&](int to) {
       const int stage = to < 0 || to >= parts ? seat.stage : layout_.seat_of(to).stage;
       return stage == seat.stage ? LinkCost()
-                                 : link_between(message, times, links, seat.stage, stage);
+                                 : message.over(times, links.between(seat.stage, stage));
     };
     clock.ahead.push_back(sent(part + 1));
     clock.back.push_back(sent(part - 1));
   }
   if (!makes_together(run)) return;
   for (int stage = 0; stage < layout_.stages; ++stage) {
-    const auto [ahead, back] = chunks_of(run, stage);
-    const auto& pairs = together_.emplace_back(
-        std::array{costs.together(ahead, back, 0), costs.together(ahead, back, 1)});
+    const std::vector<ModelPart> chunks = ModelPart::chunks_of(run, stage);
+    const auto& pairs =
+        together_.emplace_back(std::array{costs.together(chunks, 0), costs.together(chunks, 1)});
     clock.together.push_back({pairs[0].pass, pairs[1].pass});
   }
 }

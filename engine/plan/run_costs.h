@@ -11,9 +11,6 @@ namespace frugal::engine {
 /// Whether some of a run's passes are made together.
 bool makes_together(const RunConfig& run);
 
-/// The parts of a stage's two chunks.
-std::array<ModelPart, 2> chunks_of(const RunConfig& run, int stage);
-
 /// Seconds of a batch on a stage without waiting.
 struct StageBusy {
   double device = 0;  ///< of its passes

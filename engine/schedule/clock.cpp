@@ -546,15 +546,15 @@ std::pair<double, double> ends_of_both(const Crossing& a, const Crossing& b) {
   const Crossing& first = a_first ? a : b;
   const Crossing& second = a_first ? b : a;
   if (first.end() <= second.begin) return {a.end(), b.end()};
-  const auto slowed = [](const Crossing& t) { return t.beside / t.alone; };
+  const auto slowed = [](const Crossing& t) { return t.cost.beside / t.cost.alone; };
   const double first_left = first.end() - second.begin;
   const double first_slow = first_left * slowed(first);
-  const double second_slow = second.alone * slowed(second);
+  const double second_slow = second.cost.alone * slowed(second);
   // Whichever is over first leaves the other one all of its speed.
   const double together = std::min(first_slow, second_slow);
   const double begin = second.begin + together;
   const double first_end = begin + first_left - together / slowed(first);
-  const double second_end = begin + second.alone - together / slowed(second);
+  const double second_end = begin + second.cost.alone - together / slowed(second);
   return a_first ? std::pair{first_end, second_end} : std::pair{second_end, first_end};
 }
 

@@ -5,7 +5,7 @@
 
 #include "engine/schedule/links.h"
 #include "engine/schedule/timeline.h"
-#include "kernels/virtual/software.h"
+#include "kernels/virtual/device_rules.h"
 
 namespace frugal::engine {
 

@@ -17,10 +17,10 @@ struct LinkCost {
 
 /// A message on its way, which begins when both ends are ready for it.
 struct Crossing {
-  double begin = 0;   ///< seconds on the devices' clocks
-  double alone = 0;   ///< seconds it takes
-  double beside = 0;  ///< seconds it takes while another goes the opposite way
-  double end() const { return begin + alone; }
+  double begin = 0;  ///< seconds on the devices' clocks
+  LinkCost cost = {};
+
+  double end() const { return begin + cost.alone; }
 };
 
 /// Ends of two messages between the same two ranks, in opposite directions: as long as both are

@@ -114,7 +114,7 @@ StagePasses::StagePasses(Rank& rank, StageModel& model, WeightVersions& weights,
       optimizer_(optimizer),
       run_(run),
       overwritten_(static_cast<size_t>(run.schedule.chunks)) {
-  if (PassMemo::possible(rank) && !run.on_logits) memo_.emplace(rank);
+  if (run.memorizes && PassMemo::possible(rank) && !run.on_logits) memo_.emplace(rank);
   if (memo_ && rank.config.overwrite_gradients)
     for (int chunk = 0; chunk < run.schedule.chunks; ++chunk)
       overwritten_[static_cast<size_t>(chunk)] = model.part(chunk).trained();

@@ -28,6 +28,7 @@ struct ScheduleRun {
   bool keep_timeline = false;                 ///< makes real devices wait after each action
   /// Keeps gradients and steps nothing in backward passes, for those who want to see them.
   bool keep_gradients = false;
+  bool memorizes = true;  ///< repeats passes without the model's code where that is possible
 };
 
 /// A message that was asked for, or a tensor of another chunk of the stage.

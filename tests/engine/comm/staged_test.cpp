@@ -146,16 +146,16 @@ TEST(StagedGroup, ExchangedMessagesOfBothWaysSlowEachOther) {
 }
 
 TEST(Exchange, OfTwoMessagesTheLaterOneSlowsTheRestOfTheOther) {
-  const Crossing a{.begin = 0, .alone = 4, .beside = 8};
+  const Crossing a{.begin = 0, .cost = {.alone = 4, .beside = 8}};
   using Ends = std::pair<double, double>;
-  EXPECT_EQ(ends_of_both(a, {.begin = 0, .alone = 4, .beside = 8}), Ends(8, 8));
-  EXPECT_EQ(ends_of_both(a, {.begin = 4, .alone = 4, .beside = 8}), Ends(4, 8))
+  EXPECT_EQ(ends_of_both(a, {.begin = 0, .cost = {.alone = 4, .beside = 8}}), Ends(8, 8));
+  EXPECT_EQ(ends_of_both(a, {.begin = 4, .cost = {.alone = 4, .beside = 8}}), Ends(4, 8))
       << "one after the other";
   // From 2 to 6 together: a has its second half, b the first; then b is alone.
-  EXPECT_EQ(ends_of_both(a, {.begin = 2, .alone = 4, .beside = 8}), Ends(6, 8));
-  EXPECT_EQ(ends_of_both({.begin = 2, .alone = 4, .beside = 8}, a), Ends(8, 6));
+  EXPECT_EQ(ends_of_both(a, {.begin = 2, .cost = {.alone = 4, .beside = 8}}), Ends(6, 8));
+  EXPECT_EQ(ends_of_both({.begin = 2, .cost = {.alone = 4, .beside = 8}}, a), Ends(8, 6));
   // b is over at 4, at full speed, and a, of which 1 is left, had half of its speed.
-  EXPECT_EQ(ends_of_both(a, {.begin = 2, .alone = 2, .beside = 2}), Ends(5, 4));
+  EXPECT_EQ(ends_of_both(a, {.begin = 2, .cost = {.alone = 2, .beside = 2}}), Ends(5, 4));
 }
 
 /// All of a message of 0.5 MiB, and the half of one of 8.
