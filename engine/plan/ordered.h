@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/plan/links.h"
-#include "engine/plan/plan_costs.h"
+#include "engine/plan/part_cost.h"
 #include "engine/plan/request.h"
 
 namespace frugal::engine {

@@ -460,4 +460,14 @@ void PartCosts::correct_peaks(const ModelPart& part, PartCost& cost) const {
   }
 }
 
+OptimizerOptions planned_optimizer(const ScheduleKind& kind) {
+  OptimizerOptions options;
+  if (!kind.flushes) options.clip = 0;
+  return options;
+}
+
+bool makes_together(const RunConfig& run) {
+  return run.schedule.makes_together && run.overlaps_passes();
+}
+
 }  // namespace frugal::engine

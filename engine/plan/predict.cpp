@@ -377,12 +377,6 @@ int64_t host_memory_of_node(const RunConfig& run, const Prediction& prediction,
   return most;
 }
 
-OptimizerOptions planned_optimizer(const ScheduleKind& kind) {
-  OptimizerOptions options;
-  if (!kind.flushes) options.clip = 0;
-  return options;
-}
-
 std::string why_not_predicted(const RunConfig& run) {
   const bool ends_apart = run.model.tied && run.part_layout().last_stage() != 0;
   if (run.validates_later() && ends_apart)

@@ -62,8 +62,4 @@ int64_t host_memory_of_node(const RunConfig& run, const Prediction& prediction,
 /// Why there is no prediction of a run's schedule; empty where there is one.
 std::string why_not_predicted(const RunConfig& run);
 
-/// As the schedule asks: without clipping, which makes stages wait for each other, where it has no
-/// flush.
-OptimizerOptions planned_optimizer(const ScheduleKind& kind);
-
 }  // namespace frugal::engine

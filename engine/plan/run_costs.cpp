@@ -15,10 +15,6 @@ PassCosts costs_of(const PartCost& part) {
 
 }  // namespace
 
-bool makes_together(const RunConfig& run) {
-  return run.schedule.makes_together && run.overlaps_passes();
-}
-
 RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const CostModel& times, double launch)
     : layout_(run.part_layout()) {

@@ -8,9 +8,6 @@
 
 namespace frugal::engine {
 
-/// Whether some of a run's passes are made together.
-bool makes_together(const RunConfig& run);
-
 /// Seconds of a batch on a stage without waiting.
 struct StageBusy {
   double device = 0;  ///< of its passes

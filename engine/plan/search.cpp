@@ -7,21 +7,131 @@
 #include <cmath>
 #include <exception>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <queue>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "engine/plan/ordered.h"
-#include "engine/plan/plan_costs.h"
-#include "engine/plan/worth.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
 namespace {
 
+/// A way to recompute, and what one layer costs with it where replicas divide nothing.
+struct RecomputedLayer {
+  Recomputation again;
+  PartCost layer = {};  ///< nothing where there was no choice
+};
+
+/// Whether a layer with one is slower than with the other, and saves nothing.
+bool is_worse(const PartCost& a, const PartCost& b) {
+  const double longer =
+      a.forward.seconds + a.backward.seconds - b.forward.seconds - b.backward.seconds;
+  return longer >= 0 && a.kept >= b.kept && a.forward_peak >= b.forward_peak &&
+         a.backward_peak >= b.backward_peak &&
+         (longer > 0 || a.kept > b.kept || a.backward_peak > b.backward_peak);
+}
+
+/// Sets of modules whose activations a search recomputes or offloads: those that are worth it, by
+/// what a layer takes and keeps. Several threads may ask.
+class CandidateModules {
+ public:
+  CandidateModules(const PlanRequest& request, PlanCosts& costs)
+      : request_(request), costs_(costs) {}
+
+  /// Sets that are asked for, without those that another one is never worse than.
+  const std::vector<RecomputedLayer>& recomputing(const RunConfig& like) {
+    const Key key{like.tensor_parallel, like.context_parallel, like.context, like.micro_batch,
+                  like.schedule.flushes};
+    return found(recomputing_, key, [&] { return find_recomputing(like); });
+  }
+  /// Sets to offload, each of which leaves less of a layer on the device than those before.
+  const std::vector<LayerModules>& offloading(const RunConfig& like) {
+    const OffloadingKey key{
+        {like.tensor_parallel, like.context_parallel, like.context, like.micro_batch,
+         like.schedule.splits_backward},
+        like.recompute,
+        like.recompute == Recompute::selective ? name_of(like.recompute_modules) : ""};
+    return found(offloading_, key, [&] { return find_offloading(like); });
+  }
+
+ private:
+  template <class T>
+  struct Found {
+    std::once_flag once;
+    std::vector<T> all;
+  };
+  /// Results for a key; the first thread that asks makes them.
+  template <class Key, class T, class Make>
+  const std::vector<T>& found(std::map<Key, Found<T>>& of, const Key& key, const Make& make) {
+    Found<T>* entry = nullptr;
+    {
+      const std::scoped_lock lock(finding_);
+      entry = &of[key];
+    }
+    std::call_once(entry->once, [&] { entry->all = make(); });
+    return entry->all;
+  }
+  std::vector<RecomputedLayer> find_recomputing(const RunConfig& like) const {
+    std::vector<RecomputedLayer> layers, worth;  // without what is offloaded
+    const auto several =
+        std::ranges::count(request_.recompute, Recompute::selective, &Recomputation::kind);
+    for (const Recomputation& again : request_.recompute) {
+      RunConfig run = like;
+      run.shard = Shard::none;
+      // Whole backward passes tell.
+      if (run.schedule.flushes) run.schedule = ScheduleKind::one_forward_one_backward;
+      run.recompute = again.kind;
+      run.recompute_modules = again.modules;
+      if (several < 2) {
+        worth.push_back({again});
+        continue;
+      }
+      if (run.offload && broken_rule(run)) continue;  // nothing is left to offload
+      layers.push_back({again, costs_.of(without_offload(run)).layer()});
+    }
+    for (const RecomputedLayer& one : layers) {
+      const bool worse = one.again.kind == Recompute::selective &&
+                         std::ranges::any_of(layers, [&](const RecomputedLayer& other) {
+                           return is_worse(one.layer, other.layer);
+                         });
+      if (!worse) worth.push_back(one);
+    }
+    return worth;
+  }
+
+  std::vector<LayerModules> find_offloading(const RunConfig& like) const {
+    // By how much of a layer stays on the device; of the same, the smaller set.
+    std::map<int64_t, LayerModules, std::greater<>> sets;
+    for (const LayerModules set : LayerModules::all_sets(like.kept_modules())) {
+      RunConfig run = like;
+      run.shard = Shard::none;
+      run.offload = true;
+      run.offload_modules = set;
+      sets.emplace(costs_.of(run).of({.layers = 1}).kept, set);
+    }
+    std::vector<LayerModules> found;
+    for (const auto& [kept, set] : sets) found.push_back(set);
+    return found;
+  }
+
+  const PlanRequest& request_;
+  PlanCosts& costs_;
+  std::mutex finding_;  ///< guards the maps, not what is in them
+  /// Keys: t, c, b and whether there is a flush, or backward passes are split; for offloading also
+  /// what is recomputed.
+  using Key = std::tuple<int, int, ContextKind, int64_t, bool>;
+  using OffloadingKey = std::tuple<Key, Recompute, std::string>;
+  std::map<Key, Found<RecomputedLayer>> recomputing_;
+  std::map<OffloadingKey, Found<LayerModules>> offloading_;
+};
+
 /// State that the threads of a search share.
 struct Shared {
-  explicit Shared(const PlanRequest& request) : costs(request.machine), worth(request, costs) {}
+  explicit Shared(const PlanRequest& request) : costs(request.machine), modules(request, costs) {}
 
   /// Something that fits takes so many seconds.
   void found(double seconds) {
@@ -42,7 +152,7 @@ struct Shared {
   }
 
   PlanCosts costs;
-  WorthTrying worth;
+  CandidateModules modules;
   std::atomic<double> fastest = std::numeric_limits<double>::infinity();  ///< seconds of what fits
   std::atomic<size_t> next = 0;                                           ///< of OrderedRuns::all()
 };
@@ -178,7 +288,7 @@ class Search {
       plan_.slower += static_cast<int64_t>(request_.recompute.size()) - 1;
       return;
     }
-    const std::vector<RecomputedLayer>& all = shared_.worth.recomputing(run);
+    const std::vector<RecomputedLayer>& all = shared_.modules.recomputing(run);
     const auto none =
         std::ranges::find(all, Recompute::none, [](auto& of) { return of.again.kind; });
     for (const RecomputedLayer& each : all) {
@@ -323,7 +433,7 @@ class Search {
 
   /// The set of modules that leaves most on the device of those with which it fits.
   void offload_least(RunConfig run, const Links& links) {
-    const std::vector<LayerModules>& sets = shared_.worth.offloading(run);
+    const std::vector<LayerModules>& sets = shared_.modules.offloading(run);
     run.offload = true;
     const auto is_too_large = [&](LayerModules set) {
       run.offload_modules = set;
