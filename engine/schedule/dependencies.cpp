@@ -24,7 +24,7 @@ ActionKind receive_of(ActionKind send) {
                                              : ActionKind::receive_gradient;
 }
 
-Dependencies::Dependencies(const Schedule& schedule, std::optional<int> capacity) {
+Dependencies::Dependencies(const Schedule& schedule, int capacity) {
   int size = 0;
   for (const Actions& actions : schedule.actions) {
     offsets_.push_back(size);
@@ -32,15 +32,14 @@ Dependencies::Dependencies(const Schedule& schedule, std::optional<int> capacity
   }
   before_.resize(size);
   other_end_.resize(size, -1);
-  for (int stage = 0; stage < schedule.stages; ++stage)
-    order_stage(schedule, stage, !capacity.has_value());
-  if (capacity) meet_in_steps(schedule);
+  for (int stage = 0; stage < schedule.stages; ++stage) order_stage(schedule, stage);
+  meet_in_steps(schedule);
   match_messages(schedule, capacity);
 }
 
-void Dependencies::order_stage(const Schedule& schedule, int stage, bool unlimited) {
-  // Channels that hold everything let a receive past the sends before it, and so do rings.
-  const bool apart = unlimited || schedule.chunks > 1;
+void Dependencies::order_stage(const Schedule& schedule, int stage) {
+  // Rings let a receive past the sends before it.
+  const bool apart = schedule.chunks > 1;
   int held_up_by = -1;  // the last action that is no send
   using OfSides = std::array<int, sides>;
   constexpr OfSides none = {-1, -1, -1, -1};
@@ -60,7 +59,7 @@ void Dependencies::order_stage(const Schedule& schedule, int stage, bool unlimit
       int& last = on_stream[side];
       if (waits && last >= 0) before_[here].push_back(last);
       if (waits) last = here;
-      if (send && !unlimited) awaited[side] = std::exchange(sent[side], here);
+      if (send) awaited[side] = std::exchange(sent[side], here);
     }
     if (send) continue;
     held_up_by = here;
@@ -87,7 +86,7 @@ void Dependencies::meet_in_steps(const Schedule& schedule) {
   }
 }
 
-void Dependencies::match_messages(const Schedule& schedule, std::optional<int> capacity) {
+void Dependencies::match_messages(const Schedule& schedule, int capacity) {
   std::vector<std::vector<int>> sent(size_t{sides} * schedule.stages), received(sent.size());
   for (int stage = 0; stage < schedule.stages; ++stage)
     for (int i = 0; i < static_cast<int>(schedule.actions[stage].size()); ++i) {
@@ -105,8 +104,8 @@ void Dependencies::match_messages(const Schedule& schedule, std::optional<int> c
       other_end_[receive] = send;
       if (capacity == 0)  // what the receive waits for, the send does too
         before_[send].insert(before_[send].end(), before_[receive].begin(), before_[receive].end());
-      else if (capacity && n >= static_cast<size_t>(*capacity))
-        before_[send].push_back(received[channel].at(n - *capacity));
+      else if (n >= static_cast<size_t>(capacity))
+        before_[send].push_back(received[channel].at(n - capacity));
       before_[receive].push_back(send);
     }
 }

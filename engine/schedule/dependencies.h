@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 
 #include "engine/schedule/schedule.h"
 
@@ -20,13 +19,12 @@ ActionKind receive_of(ActionKind send);
 /// own, and so has what is sent the other way than the first chunk's.
 /// Between two stages and for each direction there is a channel that holds up to `capacity`
 /// messages; a send is over when its message is in it. With capacity 0 (rendezvous) a send is over
-/// when its message is received. Without a capacity channels hold everything, receives wait for
-/// nothing but their message, sends hold up nothing, and steps wait for no other stage.
+/// when its message is received.
 class Dependencies {
  public:
   /// The n-th message sent into a channel is the n-th received from it: the messages match
   /// (check.h).
-  Dependencies(const Schedule& schedule, std::optional<int> capacity);
+  Dependencies(const Schedule& schedule, int capacity);
 
   /// Actions of all stages are numbered through, stage after stage.
   int size() const { return static_cast<int>(before_.size()); }
@@ -46,9 +44,9 @@ class Dependencies {
   std::vector<int> cycle() const;
 
  private:
-  void order_stage(const Schedule& schedule, int stage, bool unlimited);
+  void order_stage(const Schedule& schedule, int stage);
   void meet_in_steps(const Schedule& schedule);
-  void match_messages(const Schedule& schedule, std::optional<int> capacity);
+  void match_messages(const Schedule& schedule, int capacity);
 
   std::vector<int> offsets_;  ///< of each stage's first action
   std::vector<std::vector<int>> before_;

@@ -104,7 +104,7 @@ Timeline simulate(const Schedule& schedule, const Durations& durations, bool lat
                        .stages = {}};
   const ClockCosts costs = durations.costs(schedule);
   (void)PipelineClock(schedule, costs).run(&timeline.stages);
-  if (late_warm_up) LateWarmUp(Dependencies(schedule, std::nullopt), timeline).run();
+  if (late_warm_up) LateWarmUp(Dependencies(schedule, 1), timeline).run();
   return timeline;
 }
 
