@@ -6,8 +6,8 @@
 
 namespace frugal::engine {
 
-/// Ranks of a node that send at once from a stage to another one (Topology::senders), back, and while
-/// messages go both ways; 0 within a node.
+/// Ranks of a node that send at once from a stage to another one (Topology::senders), back, and
+/// while messages go both ways; 0 within a node.
 struct Senders {
   int there = 0, back = 0, both = 0;
 

@@ -50,8 +50,9 @@ struct ClockCosts {
   /// Messages from a part to the one behind it, and back; nothing on the same stage.
   std::vector<LinkCost> ahead, back;
   Messages messages = Messages::beside;
-  double launch = 0;          ///< seconds in which the host begins to send or to receive
-  bool synchronised = false;  ///< the host waits for each pass (Software::synchronised_passes)
+  double launch = 0;  ///< seconds in which the host begins to send or to receive
+  bool synchronised =
+      false;  ///< the host waits for each pass (DeviceRules::host_waits_around_passes)
   /// Stages meet in their steps: the clock starts behind one meeting and stops at the next.
   bool between_meetings = false;
   /// Steps are validated later, where the schedule says (with_validations()).
