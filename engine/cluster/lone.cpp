@@ -111,7 +111,7 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
 std::unique_ptr<VirtualDevice> virtual_device(const RunConfig& config, const Machine& machine) {
   const auto on_node = std::min<int64_t>(machine.devices_per_node, config.ranks());
   auto device =
-      std::make_unique<VirtualDevice>(machine, config.program.software, static_cast<int>(on_node));
+      std::make_unique<VirtualDevice>(machine, config.program.device, static_cast<int>(on_node));
   for (const StreamSpec& stream :
        {streams::tensors, streams::sequences, streams::replicas, streams::stages})
     (void)device->stream(stream);

@@ -195,7 +195,7 @@ TEST_F(VirtualDeviceTest, LogsWhenAsked) {
 
 TEST_F(VirtualDeviceTest, PassesHoldTheHostWhereTheProgramHasItSo) {
   for (const bool held : {false, true}) {
-    VirtualDevice other(machine, {.synchronised_passes = held});
+    VirtualDevice other(machine, {.host_waits_around_passes = held});
     const auto next = [&] {  // when the host issues something
       other.execute_on(Stream::copy, fill);
       return other.log().back().begin;
@@ -213,7 +213,7 @@ TEST_F(VirtualDeviceTest, PassesHoldTheHostWhereTheProgramHasItSo) {
 TEST_F(VirtualDeviceTest, AForwardPassWaitsForItsBatchWhereTheProgramHasItSo) {
   for (const bool fetched : {false, true})
     for (const bool forward : {false, true}) {
-      VirtualDevice other(machine, {.batches = fetched});
+      VirtualDevice other(machine, {.fetches_batches = fetched});
       other.execute(fill);
       other.begin_pass(forward);
       other.execute(fill);
