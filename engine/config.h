@@ -6,7 +6,7 @@
 
 #include "engine/layer_modules.h"
 #include "engine/model_config.h"
-#include "engine/program/program.h"
+#include "engine/program.h"
 #include "engine/schedule/schedule.h"
 #include "kernels/types.h"
 

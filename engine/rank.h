@@ -9,8 +9,8 @@
 #include "engine/comm/groups.h"
 #include "engine/comm/tasks.h"
 #include "engine/config.h"
+#include "engine/effect.h"
 #include "engine/memory/parameter_store.h"
-#include "engine/program/effect.h"
 
 namespace frugal::engine {
 

@@ -54,8 +54,9 @@ def room(name):
 
 
 def includes(root):
-    """{file: the files of ours that it includes}"""
-    return {name: re.findall(r'^#include "((?:%s)/[^"]+)"' % "|".join(LAYERS), (root / name).read_text(), re.M)
+    """{file: the files of ours that it includes}, but the headers that only name a layer's namespace."""
+    return {name: re.findall(r'^#include "((?:%s)/(?!namespace\.h)[^"]+)"' % "|".join(LAYERS),
+                             (root / name).read_text(), re.M)
             for name in sources(root, LAYERS, CPP)}
 
 

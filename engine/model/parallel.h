@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/positions.h"
+#include "engine/model/positions.h"
 #include "engine/rank.h"
 
 /// The operators at the borders of a tensor-parallel region (korthikanti2022, figures 4 and 5).

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/program/effect.h"
+#include "engine/effect.h"
 
 namespace frugal::engine {
 

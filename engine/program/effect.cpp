@@ -1,4 +1,4 @@
-#include "engine/program/effect.h"
+#include "engine/effect.h"
 
 #include "engine/program/behaviour.h"
 #include "engine/rank.h"

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/program/program.h"
+#include "engine/program.h"
 #include "harness/namespace.h"
 #include "kernels/virtual/machine.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/model/positions.h"
 #include "engine/model/saved.h"
-#include "engine/positions.h"
 
 namespace frugal::engine {
 namespace {

@@ -10,7 +10,7 @@ namespace frugal::engine {
 /// accumulation type, and one step further, home.
 ///
 /// What a causal rank computes follows from the positions that it and the others have
-/// (engine/positions.h):
+/// (engine/model/positions.h):
 ///
 /// - Contiguous parts, as the paper has them. A rank computes half of its own part, and all parts
 ///   before it. So the last rank computes (2r − 1)/r of the mean, and the others wait for it.

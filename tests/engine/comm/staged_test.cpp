@@ -90,7 +90,7 @@ TEST(StagedGroup, MessagesTakeNoMultiprocessors) {
 
 TEST(StagedGroup, BlockingMessagesHoldUpBothEndsUntilTheyAreThere) {
   Pipeline pipeline(round_machine(), {.stages = 2}, 60, Replicated::no,
-                    {.messages = Messages::blocking});
+                    {.messages = {.kind = Messages::blocking}});
   Communicator& first = pipeline.forward->communicator(0);
   Communicator& second = pipeline.forward->communicator(1);
   VirtualDevice& sender = *pipeline.devices[0];
@@ -109,7 +109,7 @@ TEST(StagedGroup, BlockingMessagesHoldUpBothEndsUntilTheyAreThere) {
 
 TEST(StagedGroup, ExchangedMessagesBeginWhenBothEndsAreReady) {
   Pipeline pipeline(round_machine(), {.stages = 2}, 60, Replicated::no,
-                    {.messages = Messages::exchanged});
+                    {.messages = {.kind = Messages::exchanged}});
   on_every_rank(*pipeline.all, [&](Communicator& c) {
     VirtualDevice& device = *pipeline.devices[static_cast<size_t>(c.rank())];
     device.occupy(Stream::compute, c.rank() == 0 ? 3 : 10, "pass");
@@ -130,7 +130,7 @@ TEST(StagedGroup, ExchangedMessagesOfBothWaysSlowEachOther) {
     Machine machine = round_machine();
     machine.exchange_fraction = 0.25;
     Pipeline pipeline(machine, {.data = 8, .stages = 2}, 60, Replicated::no,
-                      {.messages = Messages::exchanged});
+                      {.messages = {.kind = Messages::exchanged}});
     on_every_rank(*pipeline.all, [&](Communicator& c) {
       VirtualDevice& device = *pipeline.devices[static_cast<size_t>(c.rank())];
       device.occupy(Stream::compute, c.rank() == 0 ? 0 : late, "pass");
@@ -165,7 +165,7 @@ TEST(StagedGroup, SendersAreThroughWithWhatIsInABuffer) {
     machine.collective_latency = machine.link_latency = 1e-9;
     const View data(nullptr, DType::f32, {times << 17});
     Pipeline pipeline(machine, {.stages = 2}, 60, Replicated::no,
-                      {.messages = Messages::exchanged, .buffered_messages = true});
+                      {.messages = {.kind = Messages::exchanged, .buffered = true}});
     on_every_rank(*pipeline.all, [&](Communicator& c) {
       if (c.rank() == 0)
         pipeline.forward->communicator(0).send(data, 1).wait();
@@ -182,7 +182,7 @@ TEST(StagedGroup, SendersAreThroughWithWhatIsInABuffer) {
 /// The middle one of three stages sends on what it has received before, and then receives.
 TEST(StagedGroup, ExchangedMessagesToOneStageAreSentBeforeOthersAreReceived) {
   Pipeline pipeline(round_machine(), {.stages = 3}, 60, Replicated::no,
-                    {.messages = Messages::exchanged});
+                    {.messages = {.kind = Messages::exchanged}});
   on_every_rank(*pipeline.all, [&](Communicator& c) {
     Communicator& forward = pipeline.forward->communicator(c.rank());
     Pending sent;
@@ -203,7 +203,7 @@ TEST(StagedGroup, ShardedMessagesAreGathered) {
   const View large(nullptr, DType::f32, {3 << 17});  // 0.5 s of latency and 1.5 of a link
   const auto arrival = [&](bool sharded, Replicated replicated) {
     Pipeline pipeline(round_machine(), {.tensor = 2, .stages = 2}, 60, replicated,
-                      {.sharded_messages = sharded});
+                      {.messages = {.sharded = sharded}});
     const Pending sent = pipeline.forward->communicator(0).send(large, 1);
     pipeline.forward->communicator(1).receive(large, 0).wait();
     return pipeline.clock(1, Stream::compute);

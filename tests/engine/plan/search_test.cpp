@@ -361,7 +361,8 @@ TEST(Search, ThousandsOfNodes) {
   run.data_parallel = devices / 4 / 2;
   run.tensor_parallel = 2;
   const Links links(run, asked.machine);
-  EXPECT_EQ(links.senders, std::vector<int>(3, 8)) << "all of a node";
+  for (int stage = 0; stage < 3; ++stage)
+    EXPECT_EQ(links.between(stage, stage + 1).there, 8) << "all of a node";
   for (const CostModel::Group& replicas : links.replicas) {
     EXPECT_EQ(replicas.size, run.data_parallel);
     EXPECT_EQ(replicas.per_node, 4);

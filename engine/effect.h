@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/memory/tensor.h"
-#include "engine/program/program.h"
+#include "engine/program.h"
 
 namespace frugal::engine {
 

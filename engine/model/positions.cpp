@@ -1,4 +1,4 @@
-#include "engine/positions.h"
+#include "engine/model/positions.h"
 
 #include <algorithm>
 

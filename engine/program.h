@@ -12,7 +12,7 @@ namespace frugal::engine {
 struct Behaviour;
 
 /// Events of a model's passes, which its modules announce (RankAt::event) with the tensor that they
-/// are about. Imitated programs hold, copy and release tensors there (engine/program/effect.h).
+/// are about. Imitated programs hold, copy and release tensors there (engine/effect.h).
 enum class ModelEvent : uint8_t {
   forward_begins,             ///< of a part of the model that has a backward pass
   positions_begin,            ///< the same, where positions are needed
