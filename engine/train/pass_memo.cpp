@@ -58,7 +58,11 @@ bool PassMemo::possible(const Rank& rank) {
          // A tensor that goes to the host is waited for in a later pass, a step begins with the
          // first of the backward passes that make it, and weights may stay from pass to pass.
          !c.offload && !c.gradients_come_and_go() && !c.program.weights.outer_stay &&
-         !c.program.weights.layers_stay;
+         !c.program.weights.layers_stay &&
+         // Repeated passes take other times where each begins sums over replicas, and account other
+         // bytes where a stage of a V keeps what it sends: PassMemo.AnyRun.
+         !c.reduces_in_backward() &&
+         !(c.keeps_outputs() && c.schedule.placement != Placement::around);
 }
 
 const PassMemo::Noted* PassMemo::find(const Key& key) const {

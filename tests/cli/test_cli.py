@@ -40,7 +40,7 @@ class BadInput(Cli):
 
     def test_what_takes_fused_attention_refuses_separate_attention(self):
         self.rejected("measure", "--model", "gemma2-tiny", "--attention", "separate", "--recompute", "selective",
-                      says=["attention is separate", "choose fused attention"])
+                      says=["attention is separate", "choose attention=fused"])
 
     def test_precision_of_types_that_have_one_only(self):
         for command in ("measure", "longest", "trace"):

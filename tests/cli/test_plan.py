@@ -106,7 +106,7 @@ class Plan(Cli):
 
     def test_offloaded_modules_are_named(self):
         asked = ["plan", "--model", "llama-3m", "--hardware", "h100-dgx", "--devices", "2", "--batch", "8"]
-        for modules, said in (("scores", "--offload-modules is \"scores\""), ("input", "choose recompute full")):
+        for modules, said in (("scores", "--offload-modules is \"scores\""), ("input", "choose recompute=full")):
             run = self.run_frugal(*asked, "--offload-modules", modules, "--recompute", "none", status=2)
             self.assertIn(said, run.stderr)
 

@@ -36,7 +36,7 @@ class Programs(Cli):
         self.refused("float32-norm", 'called "float32-norm"', "did you mean float32-norms")
         self.refused("megatron-lm-2023", "did you mean megatron-lm-2022")
         self.refused("megatron-lm-2022", "which a virtual device alone can have",
-                     "--program megatron-lm-2022:real", on="cpu")
+                     "program=megatron-lm-2022:real", on="cpu")
         self.refused("float32-norms+", "nothing before or behind")
         self.refused("megatron-lm-2022:all", "memory, time, messages, real")
 

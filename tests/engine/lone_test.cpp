@@ -18,11 +18,19 @@ const Machine& machine() {
   return m;
 }
 
-std::vector<RunConfig> lone_configurations() {
-  std::vector<RunConfig> all;
+struct LoneCase {
+  RunConfig config;
+};
+
+void PrintTo(const LoneCase& of, std::ostream* out) {
+  *out << fmt::format("t{}_{}", of.config.tensor_parallel, name_of(of.config.recompute));
+}
+
+std::vector<LoneCase> lone_configurations() {
+  std::vector<LoneCase> all;
   for (const int t : {2, 8})
     for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full}) {
-      RunConfig& c = all.emplace_back(small_gpt());
+      RunConfig& c = all.emplace_back(small_gpt()).config;
       c.tensor_parallel = t;
       c.recompute = r;
       c.sequence_parallel = (t == 2) == (r == Recompute::none);
@@ -32,13 +40,9 @@ std::vector<RunConfig> lone_configurations() {
   return all;
 }
 
-std::string name_of_configuration(const ::testing::TestParamInfo<RunConfig>& info) {
-  return fmt::format("t{}_{}", info.param.tensor_parallel, name_of(info.param.recompute));
-}
-
-class LoneRank : public ::testing::TestWithParam<RunConfig> {
+class LoneRank : public ::testing::TestWithParam<LoneCase> {
  protected:
-  const RunConfig& config = GetParam();
+  const RunConfig& config = GetParam().config;
   std::unique_ptr<Cluster> full = make_cpu_cluster(config, 1);
   std::unique_ptr<Cluster> lone = make_lone_cpu_cluster(config, 1, machine());
 };
@@ -108,7 +112,7 @@ TEST_P(LoneRank, ComputesFiniteNumbersThatMeanNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LoneRank, ::testing::ValuesIn(lone_configurations()),
-                         name_of_configuration);
+                         ::testing::PrintToStringParamName());
 
 TEST(LoneRanks, HaveRankZerosWeights) {
   RunConfig c = small_gpt();

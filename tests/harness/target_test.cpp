@@ -202,7 +202,7 @@ TEST(Gpus, AreAsManyAsRanksThatNcclConnects) {
   EXPECT_EQ(why_not_on_gpus(parallel(2), 2, 2), why_no_nccl());
   EXPECT_THAT(why_not_on_gpus(parallel(8), 8, 1),
               AllOf(HasSubstr("tensor-parallel 8 x context-parallel 1 x pipeline-parallel 1"),
-                    HasSubstr("there is 1; choose"), HasSubstr("--lone-rank")));
+                    HasSubstr("there is 1; choose"), HasSubstr("lone_rank=")));
   EXPECT_THAT(why_not_on_gpus(parallel(8), 8, 4), HasSubstr("there are 4; choose"));
 }
 
