@@ -259,7 +259,7 @@ bool StoredWeights::equal(const std::string& a, const std::string& b) {
 }
 
 HostTensor StoredWeights::weight(const std::string& name) {
-  // With weight stashing the last stage's table is one of its own, though the model's are tied.
+  // The last stage's table is a copy with weight stashing, though the model's are tied.
   const StoredParameter& p = parameters_.at(tied_ && name == output_table ? token_table : name);
   HostTensor weight = zeros(p.shape);
   const std::span<double> values(weight.values);

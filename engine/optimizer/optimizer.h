@@ -44,7 +44,7 @@ class Optimizer {
   /// Writes the newest weights without prediction to a block of weights (ParameterStore).
   void write_exact(const Tensor& block);
 
-  // Of runs that step in backward, with options that do not clip; step() ends the step:
+  // Steps in backward passes, with options that do not clip; step() ends them:
 
   /// Sums and steps parameters whose gradients no other pass adds to, and drops these.
   void step_in_backward(const RankAt& at, const ParameterList& parameters,

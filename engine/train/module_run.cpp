@@ -136,7 +136,7 @@ ModuleRun::ModuleRun(Cluster& cluster, Module module)
   cluster_.run([&](Rank& rank) {
     auto& subject = subjects_[static_cast<size_t>(rank.index)];
     subject = make_subject(rank, module);
-    // Which a pass before would have left behind.
+    // Takes gradients, which a pass before would have left behind.
     for (const Parameter* p : subject->parameters()) p->grad(rank);
   });
 }

@@ -11,10 +11,10 @@ namespace frugal::engine {
 /// Memory of one rank, in bytes, the FLOPs of the matrix multiplications it executed, and all its
 /// work. Weights, their gradients, the input and the gradient of the output are among the memory.
 struct ModuleMemory {
-  BytesPerKind after_forward{};  ///< what is held between the forward and the backward pass
+  BytesPerKind after_forward{};  ///< held between the forward and the backward pass
   HeldPerPart kept{};            ///< its activations and statistics, by the part that holds them
   BytesPerKind peak{};           ///< highest of each kind over forward and backward
-  BytesPerKind at_peak{};        ///< what each kind held at the moment of the total peak
+  BytesPerKind at_peak{};        ///< held of each kind at the moment of the total peak
   int64_t peak_total = 0;
   double forward_flops = 0, backward_flops = 0;
   StepWork work{};  ///< forward and backward together

@@ -83,7 +83,7 @@ void PassMemo::note(const Key& key, const std::function<void()>& make,
     Noted::Output& output = passes.outputs_.emplace_back();
     if (pass.output == nullptr || pass.output->empty()) continue;
     const auto entry = pass.output->sole_entry();
-    // What others share would be given back by them as well.
+    // Shared memory would be given back twice.
     passes.complete_ = passes.complete_ && entry;
     if (entry) output.entry = *entry;
     output.view = pass.output->view();
@@ -103,7 +103,7 @@ void restore_fresh(const ParameterList& parameters, const std::vector<bool>& fre
 
 Uncounted::Uncounted(Rank& rank)
     : rank_(rank),
-      // With all memory free: what fitted beside others fits alone.
+      // All memory is free: a pass that fitted beside others fits alone.
       device_(rank.device.replay()->exchange({})),
       ledger_(rank.ledger.exchange({})),
       flops_(rank.flops) {}

@@ -242,7 +242,7 @@ void StagePasses::make(const std::vector<const Action*>& actions) {
     else
       compute_all(passes);
   }
-  // Of two, the first that keeps something is not noted: a pass before them was.
+  // Passes made together are never the first that keep something: one before them was noted.
   if (passes.size() == 1 && passes.front().forward() && !run_.scales.empty())
     rank_.ledger.note_kept(before);
   for (const Making& making : passes) leave(making);
@@ -279,7 +279,7 @@ void StagePasses::forward_locally(const Action& action, Flight& flight) {
   Arrival& arrival = forward ? there.activation : there.gradient;
   arrival.action = action;
   arrival.tensor = made;
-  // As of what is sent.
+  // Outputs stay only where sent ones do.
   if (!forward || !rank_.config.keeps_outputs() || run_.scales.empty()) made.release();
   arrival.tensor.labelled(Kind::communication, memory_of(action));
 }
@@ -500,7 +500,7 @@ void StageExecutor::execute_message(const Action& action) {
       break;
     case ActionKind::send_activation:
       messages_.send(action, flight.output);
-      // Without backward passes there is nothing that would let go of it.
+      // Nothing would release a kept output without backward passes.
       if (rank_.config.keeps_outputs() && !run_.scales.empty())
         flight.output.labelled(Kind::activation, memory_of(action));
       else
@@ -553,7 +553,7 @@ void StageExecutor::step(const Action& action, size_t index) {
   optimizer_.await_gradients();
   const double begin = timeline_.begin();
   const auto use = last_use_.find(weights_.newest());
-  // Where gradients come late, the next batch, of another run perhaps, is computed with it.
+  // Late gradients: the next batch, perhaps of another run, is computed with this version.
   const bool needed =
       run_.schedule.kind.delay > 0 || (use != last_use_.end() && use->second > index);
   optimizer_.finish(rank_);  // what it steps from

@@ -41,15 +41,15 @@ struct Arrival {
 /// A microbatch between its forward and its backward pass through a chunk.
 struct Flight {
   enum class Progress : uint8_t {
-    waiting,  ///< for its forward pass
-    forward,  ///< that has been made, and a backward pass is to come
-    pending,  ///< its backward pass has been made, but for weight gradients
+    waiting,  ///< before its forward pass
+    forward,  ///< between its forward and its backward pass
+    pending,  ///< behind its backward pass, but for weight gradients
     over
   };
   /// Kind of what passes have left for later ones.
   enum class Kept : uint8_t {
     tensors,
-    bytes  ///< the memo has made them: what they keep is counted, but not there
+    bytes  ///< counted only: the memo has made the passes
   };
 
   int chunk = 0, microbatch = 0;

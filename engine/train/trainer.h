@@ -18,7 +18,7 @@ struct StepResult {
 struct RankTime {
   int stage = 0;
   double seconds = 0;  ///< from the step's beginning to its own end of it
-  double waited = 0;   ///< of that, for others
+  double waited = 0;   ///< part of these seconds spent waiting for others
 };
 
 /// Trains a model on a cluster: each rank executes its stage's part of the run's schedule. Without
