@@ -338,7 +338,7 @@ class Groups(Script):
             self.assertTrue(record["command"].startswith("NCCL_MULTI_RANK_GPU_ENABLE=1 frugal measure"))
         self.assertEqual({unit for _, unit in check_predictions.numbers_of(self.out).values()}, {"bytes", "FLOPs"})
         log = (self.out / "log.txt").read_text()
-        self.assertRegex(log, "tensor: communicators of a rank take .* of the .* that are reserved")
+        self.assertRegex(log, "sequence: communicators of a rank take .* of the .* that are reserved")
         self.assertIn(f"LD_PRELOAD={self.bundle}/nccl/libnccl.so.2", log)
 
     def test_node(self):
