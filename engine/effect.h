@@ -14,7 +14,7 @@ struct RankAt;
 /// until their owner goes.
 class Extras {
  public:
-  void hold(Tensor tensor, ModelEvent until) { held_.push_back({until, std::move(tensor)}); }
+  void hold(Tensor tensor, ModelEvent until) { held_.emplace_back(until, std::move(tensor)); }
   /// Releases those that are held until this event.
   void end(ModelEvent event) {
     std::erase_if(held_, [event](const auto& one) { return one.first == event; });

@@ -25,9 +25,9 @@ struct Side {
 
 /// When a message is there, which its receiver finds out once: when it waits for it, or when it
 /// issues something behind it.
-class Arrival {
+class StagedArrival {
  public:
-  explicit Arrival(const Exchange::Message& message) : message_(message) {}
+  explicit StagedArrival(const Exchange::Message& message) : message_(message) {}
   double time() {
     if (!time_) {
       time_ = message_.ready;  // of one that does not fit: nobody takes it a second time
@@ -47,7 +47,7 @@ class StagedReceive final : public RendezvousWork {
  public:
   /// `arrival`: null of a message that is exchanged.
   StagedReceive(const Side& side, const Exchange::Message& message,
-                std::shared_ptr<Arrival> arrival)
+                std::shared_ptr<StagedArrival> arrival)
       : RendezvousWork(*message.rendezvous, message.rank),
         side_(side),
         message_(message),
@@ -72,7 +72,7 @@ class StagedReceive final : public RendezvousWork {
 
   const Side side_;
   Exchange::Message message_;
-  const std::shared_ptr<Arrival> arrival_;
+  const std::shared_ptr<StagedArrival> arrival_;
   const double gather_;
 };
 
@@ -151,7 +151,7 @@ class StagedCommunicator final : public Communicator {
     message.number = rendezvous_.expect(from, rank_);
     if (side_.kind() == Messages::exchanged)
       return Pending(std::make_unique<StagedReceive>(side_, message, nullptr));
-    auto arrival = std::make_shared<Arrival>(message);
+    auto arrival = std::make_shared<StagedArrival>(message);
     device_.hold(stream_, [arrival] { return arrival->time(); });
     return Pending(std::make_unique<StagedReceive>(side_, message, arrival));
   }

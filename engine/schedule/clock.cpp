@@ -20,8 +20,8 @@ struct Input {
   bool received = false;  // of an exchange: the receiver is through with it
 };
 
-/// Output of a part in one direction: its receiver and channel, and the part's own inputs.
-struct Output {
+/// Outgoing of a part in one direction: its receiver and channel, and the part's own inputs.
+struct Outgoing {
   bool begins = false;   // an end of the model: passes need no input
   int to = -1;           // receiving part, or none
   bool travels = false;  // to another stage
@@ -31,12 +31,14 @@ struct Output {
   LinkCost cost;
   std::span<Input> inputs;  // of each microbatch
 
-  Crossing crossing(const Input& input) const { return {input.since.all, cost.alone, cost.beside}; }
+  Crossing crossing(const Input& input) const {
+    return {input.since.all, {.alone = cost.alone, .beside = cost.beside}};
+  }
 };
 
 /// A message that is exchanged, until its sender is through with it.
 struct Sent {
-  const Output* output;
+  const Outgoing* output;
   Input* input;
 
   Crossing crossing() const { return output->crossing(*input); }
@@ -79,7 +81,7 @@ class Mail {
 
   /// Waits for the input of a pass, which `bringer` brings if it is a message. Returns whether it
   /// is there.
-  bool receive(StageState& s, Input* input, const Output* bringer) {
+  bool receive(StageState& s, Input* input, const Outgoing* bringer) {
     if (!exchange(s, input, bringer)) return false;
     if (input == nullptr) return true;
     if (!input->here) return false;
@@ -91,12 +93,12 @@ class Mail {
   /// Where messages are exchanged, waits for what was sent and for what is to be received, as
   /// Exchange::complete() does. Returns whether both are there. A stage has sent one message at
   /// most since it waited last.
-  bool exchange(StageState& s, Input* input, const Output* bringer) {
+  bool exchange(StageState& s, Input* input, const Outgoing* bringer) {
     return !exchanged_ || complete(s, input, bringer);
   }
   /// Gives what a pass has made to the part that needs it. Returns when a message beside passes
   /// sets out.
-  double send(StageState& s, const Output& output, Input& input) {
+  double send(StageState& s, const Outgoing& output, Input& input) {
     const double ready = input.since.all;  // of an exchange: its receiver
     input.here = true;
     input.since = s.free;
@@ -110,7 +112,7 @@ class Mail {
   }
 
  private:
-  void take(StageState& s, const Input& input, const Output& bringer) {
+  void take(StageState& s, const Input& input, const Outgoing& bringer) {
     if (costs_.messages == Messages::blocking) {
       (void)s.issue(bringer.stream, costs_.launch);
       s.hold_up(input.since.all);
@@ -121,7 +123,7 @@ class Mail {
     }
   }
 
-  bool complete(StageState& s, Input* input, const Output* bringer) {
+  bool complete(StageState& s, Input* input, const Outgoing* bringer) {
     const bool receives = bringer != nullptr && !input->received;
     const bool together = receives && s.sent && s.sent->output->to_stage == bringer->from_stage;
     if (receives && !s.receiving)
@@ -135,7 +137,7 @@ class Mail {
   }
 
   /// Receives, and ends what was sent to the same neighbour.
-  bool received(StageState& s, Input& input, const Output& bringer) {
+  bool received(StageState& s, Input& input, const Outgoing& bringer) {
     if (!input.awaited) {
       input.awaited = true;
       input.since.all = std::max(input.since.all, *s.receiving);
@@ -157,7 +159,7 @@ class Mail {
 
   /// Returns when the sender is through with a message that ends then.
   double end_sending(StageState& s, double end) {
-    const Output& output = *s.sent->output;
+    const Outgoing& output = *s.sent->output;
     const double over = std::max(s.sent->crossing().begin, end - output.cost.buffered);
     s.streams[output.stream] = end;
     s.hold_up(over);
@@ -166,7 +168,7 @@ class Mail {
     return over;
   }
 
-  double send_held_up(StageState& s, const Output& output, Input& input, double ready) {
+  double send_held_up(StageState& s, const Outgoing& output, Input& input, double ready) {
     double& stream = s.streams[output.stream];
     stream = std::max(stream, s.free.all);
     const double begin = s.issue(output.stream, costs_.launch);
@@ -229,7 +231,7 @@ class Player {
   const std::vector<StageState>& stages() const { return stages_; }
 
  private:
-  using Outputs = std::vector<Output>;
+  using Outputs = std::vector<Outgoing>;
 
   /// A pass through a part, with its input if it waits for one. A weight_backward pass has neither
   /// input nor outputs.
@@ -239,7 +241,7 @@ class Player {
     Outputs* outputs = nullptr;
     Input* input = nullptr;
 
-    const Output* output() const { return outputs == nullptr ? nullptr : &(*outputs)[part]; }
+    const Outgoing* output() const { return outputs == nullptr ? nullptr : &(*outputs)[part]; }
   };
 
   static bool has_messages(const Schedule& schedule) {
@@ -252,7 +254,7 @@ class Player {
     const int parts = layout_.parts();
     Outputs found(static_cast<size_t>(parts));
     for (int part = 0; part < parts; ++part) {
-      Output& output = found[static_cast<size_t>(part)];
+      Outgoing& output = found[static_cast<size_t>(part)];
       const Seat seat = layout_.seat_of(part);
       output.begins = part == (forward ? 0 : parts - 1);
       if (part == (forward ? parts - 1 : 0)) continue;
@@ -277,7 +279,7 @@ class Player {
     inputs.assign(2 * forward_.size() * each, {});
     Input* next = inputs.data();
     for (Outputs* outputs : {&forward_, &backward_})
-      for (Output& output : *outputs) output.inputs = {std::exchange(next, next + each), each};
+      for (Outgoing& output : *outputs) output.inputs = {std::exchange(next, next + each), each};
   }
 
   Input* input_of(Outputs& outputs, size_t part, int microbatch) const {
@@ -285,9 +287,9 @@ class Player {
     return &outputs[part].inputs[static_cast<size_t>(microbatch - schedule_.first_microbatch())];
   }
   /// The message that brings a part its input, if it is one.
-  static const Output* bringer_of(const Outputs& outputs, size_t part, bool forward) {
+  static const Outgoing* bringer_of(const Outputs& outputs, size_t part, bool forward) {
     if (outputs[part].begins) return nullptr;
-    const Output& output = outputs[forward ? part - 1 : part + 1];
+    const Outgoing& output = outputs[forward ? part - 1 : part + 1];
     return output.travels ? &output : nullptr;
   }
   size_t part_of(size_t stage, const Action& action) const {
@@ -372,9 +374,9 @@ class Player {
     StageState& s = stages_[stage];
     const bool forward = pass.action.kind == ActionKind::forward;
     if (!has_table(stage, pass.action.version)) return false;
-    const Output* bringer = pass.outputs == nullptr || !sends_with_passes_
-                                ? nullptr
-                                : bringer_of(*pass.outputs, pass.part, forward);
+    const Outgoing* bringer = pass.outputs == nullptr || !sends_with_passes_
+                                  ? nullptr
+                                  : bringer_of(*pass.outputs, pass.part, forward);
     if (!mail_.receive(s, pass.input, bringer)) return false;
     if (!schedule_.kind.flushes) use_weights(stage, pass.action);
     return true;
@@ -383,7 +385,7 @@ class Player {
   void end(size_t stage, const Making& pass) {
     StageState& s = stages_[stage];
     if (mail_.holds_up() && costs_.synchronised) s.host = s.free.all;
-    const Output* output = pass.output();
+    const Outgoing* output = pass.output();
     if (output == nullptr || output->to < 0 || (output->travels && !sends_with_passes_)) return;
     (void)mail_.send(
         s, *output,
@@ -405,7 +407,7 @@ class Player {
   }
   bool send(size_t stage, const Action& action) {
     Outputs& outputs = action.kind == ActionKind::send_activation ? forward_ : backward_;
-    const Output& output = outputs[part_of(stage, action)];
+    const Outgoing& output = outputs[part_of(stage, action)];
     Input& input = *input_of(outputs, static_cast<size_t>(output.to), action.microbatch);
     const double begin = mail_.send(stages_[stage], output, input);
     if (spans_ != nullptr) (*spans_)[stage].push_back({action, begin, input.since.all});

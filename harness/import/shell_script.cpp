@@ -18,14 +18,14 @@ namespace frugal::harness {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Names = std::vector<std::string>;
+using NameList = std::vector<std::string>;
 
 constexpr auto longest_run = std::chrono::seconds(4);
 constexpr int most_paths = 8;  // programs that are called by a path, one behind the other
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-void add_once(Names& names, std::string name) {
+void add_once(NameList& names, std::string name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
 }
 
@@ -93,9 +93,9 @@ bool is_assigned(std::string_view rest) {
   return rest.starts_with("=") && !rest.starts_with("==");
 }
 
-/// Names that a script sets somewhere, whether that is reached or not.
-Names names_set_in(std::string_view text) {
-  Names names;
+/// NameList that a script sets somewhere, whether that is reached or not.
+NameList names_set_in(std::string_view text) {
+  NameList names;
   std::string_view before;  // the word before
   bool read = false;        // the words behind `read`
   for (size_t at = 0; at < text.size();) {
@@ -121,10 +121,11 @@ Names names_set_in(std::string_view text) {
 
 /// The script's arguments: those that are given, and "${1}" for those that it uses; none where it
 /// goes through all that there are.
-Names arguments_of_script(std::string_view text, const std::map<std::string, std::string>& given) {
+NameList arguments_of_script(std::string_view text,
+                             const std::map<std::string, std::string>& given) {
   const auto has = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
   const bool goes_through = has("shift") || has("getopts") || has("$@") || has("$*");
-  Names arguments;
+  NameList arguments;
   for (char n = '1'; n <= '9'; ++n) {
     const auto argument = given.find(std::string(1, n));
     const bool used = has(fmt::format("${}", n)) || has(fmt::format("${{{}}}", n)) ||
@@ -140,7 +141,7 @@ Names arguments_of_script(std::string_view text, const std::map<std::string, std
 std::map<std::string, std::string> slurm_variables(const std::string& text) {
   struct Option {
     std::string_view name, letter;
-    Names variables;
+    NameList variables;
   };
   static const std::array options = {
       Option{"--nodes", "-N", {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}},
@@ -151,7 +152,7 @@ std::map<std::string, std::string> slurm_variables(const std::string& text) {
   std::map<std::string, std::string> variables;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    Names words = split_words(std::string_view(text).substr(at, end - at));
+    NameList words = split_words(std::string_view(text).substr(at, end - at));
     at = end + 1;
     if (words.size() < 2 || words.front() != "#SBATCH") continue;
     if (const size_t equals = words[1].find('='); equals != std::string::npos) {
@@ -245,14 +246,14 @@ bool is_open(std::string_view text) {
 }
 
 std::vector<std::string> open_names(std::string_view text) {
-  Names names;
+  NameList names;
   for (size_t at = 0; (at = text.find("${", at)) != std::string_view::npos; at += 2)
     add_once(names, std::string(text.substr(at + 2, text.find('}', at) - at - 2)));
   return names;
 }
 
 std::vector<std::string> split_words(std::string_view text) {
-  Names words;
+  NameList words;
   std::string word;
   for (const char c : text) {
     if (std::isspace(static_cast<unsigned char>(c)) == 0) {
@@ -318,7 +319,7 @@ void ShellScript::check(const std::string& text, const std::string& file) const 
 
 void ShellScript::read_records(const std::string& written, int first_line) {
   std::map<std::string, std::string, std::less<>> begun;  // texts, by the process that writes them
-  std::map<std::string, Names, std::less<>> words;
+  std::map<std::string, NameList, std::less<>> words;
   const auto line_of = [&](const std::string& text) {
     int line = 0;
     std::from_chars(text.data(), text.data() + text.size(), line);
@@ -355,7 +356,7 @@ void ShellScript::read_records(const std::string& written, int first_line) {
         add_once(left_out_, in_words(text));
         break;
       case 'v':
-        variables_.emplace_back(text, Names());
+        variables_.emplace_back(text, NameList());
         break;
       case 'e':
         if (!variables_.empty()) variables_.back().second.push_back(text);

@@ -304,7 +304,7 @@ void attention_backward_row(Expected& e, const FusedAttentionBackward& op, doubl
   for (int64_t j = scores.begin; j < scores.end; ++j) {
     const int64_t at_j = j - scores.begin;
     const double p = std::exp(at(scores.x, at_j) - log_sum_exp);
-    const double scale_of_score = static_cast<double>(forward.scale);
+    const auto scale_of_score = static_cast<double>(forward.scale);
     const double factor =
         dropout_factor(forward.dropout, (b * forward.rows() + i) * forward.cols() + j);
     const double condition = 2 + at(scores.magnitude, at_j) + 2 * std::abs(log_sum_exp);

@@ -264,7 +264,7 @@ std::map<std::string, std::string> texts_of(const Options& options) {
   std::map<std::string, std::string> texts;
   for (const engine::Field<Options>& field : fields_of<Options>())
     if (field.is_written ? field.is_written(options) : field.always || !field.is_usual(options))
-      texts[field.key] = text_of(field.get(options));
+      texts[field.key] = engine::text_of(field.get(options));
   return texts;
 }
 
