@@ -31,7 +31,7 @@ VERBS = set("""
     handle hide hold ignore imitate implement import include infer inline install instantiate join judge keep label land
     leave let limit link list load log look lower make map mark measure merge model move name narrow note offer order
     overlap pack parse pass pin plan plant play point predict prefer prepare print profile prove publish pull put raise
-    read rebuild recompute record redraw reduce refactor refuse register regenerate release remember remove rename
+    read rebuild recompute record redraw reduce refactor refuse register regenerate rehearse release remember remove rename
     render repair repeat replace report require reset resolve restore restrict resume return reuse revert reword rewrite
     round run save say scale schedule search see send separate set share shard shorten show simplify skip slim sort
     specify speed split start state stop store strip sum support swap take teach tell test tidy time track train trim
