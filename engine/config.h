@@ -191,7 +191,7 @@ struct OffloadOptions {
   bool offloads_layer(int64_t index) const {
     return offload && (offload_layers == 0 || index < offload_layers);
   }
-  /// Those of this module do. The MLP's tensors have the activation's among them.
+  /// Activations of this module do. The MLP's tensors include the activation's.
   bool offloads(LayerModule module) const {
     return offload && (offload_modules.has(module) || (module == LayerModule::activation &&
                                                        offload_modules.has(LayerModule::mlp)));

@@ -29,7 +29,7 @@ struct Number {
   std::string meaning = {};  ///< of 0, where that is no number of anything
   bool tokens = false;       ///< text has k and M for 1024 and 1024^2
 };
-/// In [low, high).
+/// Real number in [low, high).
 struct Real {
   double low, high;
 };
@@ -101,7 +101,7 @@ struct Field : Described {
   std::function<bool(const T&)> is_written;  ///< whether JSON has it; empty: where not is_usual
 
   Field() = default;
-  /// The same member, of a struct that has T as its base.
+  /// Description of this member for a struct that has T as its base.
   template <class Base>
   requires std::derived_from<T, Base> &&(!std::same_as<T, Base>)explicit Field(const Field<Base>& f)
       : Described(f), get(f.get), set(f.set), is_usual(f.is_usual) {

@@ -30,7 +30,7 @@ void validate_rotary(const ModelConfig& m) {
         r.low, r.high, r.original));
 }
 
-/// What makes another family than GPT-2 of a model.
+/// Fields by which a model differs from GPT-2's family.
 void describe_family(Fields<ModelConfig>& f, const allowed::Real& number) {
   using M = ModelConfig;
   f.choice("norm", &M::norm, "Layer norm or root mean square norm").flagged("");

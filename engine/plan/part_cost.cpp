@@ -85,7 +85,7 @@ class PartExecution {
   }
 
  private:
-  /// What precedes each pass: nothing, a host that waits until the device has nothing to do, or a
+  /// Delay before each pass: none, a host that waits until the device has nothing to do, or a
   /// copy to the host that goes on for long.
   enum class Before : uint8_t { nothing, host_waits, long_copy };
   static constexpr int last_pass = 9;  ///< its microbatch

@@ -128,8 +128,8 @@ class PartCosts {
   mutable std::map<std::vector<int64_t>, PairCost> together_;
 };
 
-/// As the schedule asks: without clipping, which makes stages wait for each other, where it has no
-/// flush.
+/// Options of the optimizer for a schedule: no clipping, for which stages wait for each other,
+/// where the schedule has no flush.
 OptimizerOptions planned_optimizer(const ScheduleKind& kind);
 
 /// Whether some of a run's passes are made together.

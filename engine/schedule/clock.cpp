@@ -90,9 +90,9 @@ class Mail {
     if (bringer != nullptr && holds_up()) take(s, *input, *bringer);
     return true;
   }
-  /// Where messages are exchanged, waits for what was sent and for what is to be received, as
-  /// Exchange::complete() does. Returns whether both are there. A stage has sent one message at
-  /// most since it waited last.
+  /// Waits for the message that was sent and for the one to be received, as Exchange::complete()
+  /// does, if messages are exchanged. Returns true once both are there. A stage has sent one
+  /// message at most since it waited last.
   bool exchange(StageState& s, Input* input, const Outgoing* bringer) {
     return !exchanged_ || complete(s, input, bringer);
   }

@@ -9,7 +9,7 @@
 
 namespace frugal::harness {
 
-/// What a training reads, evaluates and writes besides.
+/// Files that a training reads and writes, and its evaluations.
 struct EvaluationOptions {
   std::string text, load_weights;  ///< files; empty: none
   int64_t eval_every = 0;          ///< steps; 0: at the end only

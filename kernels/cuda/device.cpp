@@ -83,8 +83,8 @@ CudaDevice::CudaDevice(int index, int most_ahead) : index_(index), most_ahead_(m
   attention_ = std::make_unique<FusedAttentions>(memory_, index);
 }
 
-/// What other ranks wait for goes before what is computed: a kernel of NCCL's that has to wait for
-/// places behind a product's keeps them waiting, too.
+/// Gives streams that other ranks wait for priority over computation: a kernel of NCCL's that waits
+/// for places behind a product keeps those ranks waiting, too.
 void CudaDevice::add_stream(Stream /*stream*/, StreamUse use) {
   make_current();
   int least = 0, greatest = 0;

@@ -135,7 +135,7 @@ class AlgorithmsFile : public ::testing::Test {
     std::filesystem::create_directories(folder_);
     std::ofstream(path(), std::ios::binary) << text;
   }
-  /// What a process says on stderr that looks for two products, and keeps two others.
+  /// Standard error of a process that looks for two products, and keeps two others.
   std::string complaint() const {
     const auto wrong = process();
     ::testing::internal::CaptureStderr();

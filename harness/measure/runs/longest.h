@@ -60,10 +60,10 @@ inline constexpr int64_t lengths_refused = 512;
 /// 3 seconds of a processor's time, in 1000 10 seconds. Throws InputError for a step that is wrong
 /// at every length, OutOfMemory where not even the shortest fits.
 ///
-/// With an allocator that loses memory to fragments (DeviceRules::caching_allocator), which lengths
-/// near the limit fit is a matter of chance. Then lengths of two decimal digits, as they are mostly
-/// reported, are tried downward, from what would fit without fragments to the first that fits; all
-/// longer ones are refused.
+/// Fragments make it a matter of chance which lengths near the limit fit, where an allocator loses
+/// memory to them (DeviceRules::caching_allocator). Then lengths of two decimal digits, as they are
+/// mostly reported, are tried downward, from what would fit without fragments to the first that
+/// fits; all longer ones are refused.
 LongestSequence longest_sequence(const StepOf& step, const Machine& machine);
 
 }  // namespace frugal::harness

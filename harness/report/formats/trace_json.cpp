@@ -51,7 +51,7 @@ Track track_of(const Action& action) {
   return action.kind == ActionKind::send_activation ? Track::activations : Track::gradients;
 }
 
-/// Of a stream by its name; nothing where other spans show it.
+/// Track of a stream by its name; nothing where other spans show it.
 std::optional<Track> track_of(std::string_view stream) {
   const auto found = std::ranges::find(track_names, fmt::format("stream: {}", stream));
   if (found == track_names.end()) return std::nullopt;

@@ -179,7 +179,7 @@ TEST(Topology, GroupsOnNodes) {
   }
 }
 
-/// What is usual: everything a power of two.
+/// Usual sizes: powers of two.
 /// Against the definition, rank by rank.
 TEST(Topology, SendersOnNodes) {
   std::mt19937 random(4);
