@@ -82,8 +82,8 @@ inline constexpr LayerModules LayerModules::recomputable = {
 
 /// "norm+core-attention": the names, in the order of all(), with + between them.
 std::string name_of(LayerModules modules);
-/// What such a text names, in any order. None where a name is none of `among` or stands twice, or
-/// where there is none.
+/// Modules that such a text names, in any order. None where a name is none of `among` or stands
+/// twice, or where there is none.
 std::optional<LayerModules> layer_modules(std::string_view text,
                                           LayerModules among = LayerModules::every());
 

@@ -18,22 +18,22 @@ constexpr Names names_of(Objective) { return {"next-token", "masked-token"}; }
 enum class NormKind : uint8_t { layer, rms };
 constexpr Names names_of(NormKind) { return {"layer-norm", "rms-norm"}; }
 
-/// What is between a layer's two linear maps beside attention: GELU, or a gated unit whose gate is
+/// Function between a layer's two linear maps beside attention: GELU, or a gated unit whose gate is
 /// SiLU or GELU (Shazeer 2020, arXiv:2002.05202).
 enum class MlpKind : uint8_t { gelu, swiglu, geglu };
 constexpr Names names_of(MlpKind) { return {"gelu", "swiglu", "geglu"}; }
 inline bool is_gated(MlpKind mlp) { return mlp != MlpKind::gelu; }
 
-/// How a model knows where a token stands: by a learned vector for each position, or by rotated
-/// queries and keys (Su et al. 2021, arXiv:2104.09864).
+/// Positions of tokens: a learned vector for each, or rotated queries and keys (Su et al. 2021,
+/// arXiv:2104.09864).
 enum class PositionKind : uint8_t { learned, rotary };
 constexpr Names names_of(PositionKind) { return {"learned", "rotary"}; }
 
-/// Which linear maps have a bias: all, those to queries, keys and values, or none.
+/// Linear maps that have a bias: all, those to queries, keys and values, or none.
 enum class BiasKind : uint8_t { all, qkv, none };
 constexpr Names names_of(BiasKind) { return {"all", "qkv", "none"}; }
 
-/// Which angle a pair of a head turns by from one position to the next.
+/// Angles by which the pairs of a head turn from one position to the next.
 struct RotaryConfig {
   double base = 10000;  ///< pair i of d/2 turns by base^(−2i/d)
   /// Frequencies are divided by it, so that a model sees longer sequences than it has learned from:
@@ -84,7 +84,7 @@ struct ModelConfig {
   /// [G] heads of queries that share one of keys and values.
   int64_t queries_per_group() const { return heads / key_value_heads(); }
   int64_t intermediate_size() const { return intermediate > 0 ? intermediate : 4 * hidden; }
-  /// What a norm's gain is above what is stored of it: Gemma 2 stores how far it is from 1.
+  /// Difference of a norm's gain from what is stored of it: Gemma 2 stores how far it is from 1.
   float norm_offset() const { return post_norms ? 1 : 0; }
   /// Columns of all heads of queries together.
   int64_t query_size() const { return heads * head_size(); }

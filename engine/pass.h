@@ -20,8 +20,8 @@ using OnLogits =
 /// Is told of parameters whose gradients a backward pass has completed.
 using OnGradients = std::function<void(const Pass&, const std::vector<Parameter*>&)>;
 
-/// Who has the weights of parameters that a rank has parts of alone (RunConfig::shard): a pass says
-/// which it needs.
+/// Holder of the weights of parameters of which a rank has parts alone (RunConfig::shard): a pass
+/// says which it needs.
 struct WeightSource {
   virtual ~WeightSource() = default;
   /// The pass computes with the weights of `now` until end(), and with those of `next` after that.
@@ -32,38 +32,38 @@ struct WeightSource {
   virtual void end_all() noexcept = 0;
 };
 
-/// What one microbatch's pass through a part of the model needs to know beside its operands. The
-/// pointers are null where there is nothing, and what they point to outlives the pass.
+/// Circumstances of one microbatch's pass through a part of the model. The pointers are null where
+/// there is nothing, and what they point to outlives the pass.
 struct Pass : RankAt {
   explicit Pass(Rank& rank, Place place = {})
       : RankAt(rank, place), recompute(rank.config.recompute) {}
 
   /// Number of the microbatch in the whole run: makes every dropout mask its own.
   uint32_t draw = 0;
-  /// Whether dropout is applied.
+  /// True if dropout is applied.
   bool training = true;
-  /// What the microbatch does not keep.
+  /// Extent of what the microbatch does not keep.
   Recompute recompute;
-  /// Where a backward pass leaves its weight gradients; null: it computes them at once.
+  /// Receives the weight gradients that a backward pass leaves; null: it computes them at once.
   Deferred* deferred = nullptr;
   /// Sees the logits of a forward pass, in one part or several.
   const OnLogits* on_logits = nullptr;
-  /// Where a run steps in backward, or sums gradients there. Null: gradients are kept.
+  /// Steps in backward, or sums gradients there. Null: gradients are kept.
   const OnGradients* on_gradients = nullptr;
-  /// Where replicas divide the weights. Null: they are there.
+  /// Gives weights that replicas divide. Null: they are there.
   WeightSource* weights = nullptr;
 
-  /// Whether what this module of a layer gives is discarded, and made again in backward.
+  /// True if what this module of a layer gives is discarded, and made again in backward.
   bool recomputes(LayerModule module) const {
     return recompute == Recompute::selective && rank.config.recompute_modules.has(module);
   }
-  /// The same, whose memory belongs to this layer.
+  /// Returns this pass with memory that belongs to a layer.
   Pass in_layer(int layer) const {
     Pass pass = in(Part::layer);
     pass.place.layer = layer;
     return pass;
   }
-  /// The same, whose memory belongs to this module.
+  /// Returns this pass with memory that belongs to a module.
   Pass in(Part part) const {
     Pass pass = *this;
     pass.place.part = part;

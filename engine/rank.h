@@ -83,8 +83,8 @@ class Rank {
     if (for_new()) for_new()(*this);
   }
 
-  /// What is done to every new rank; empty: nothing. For tests, which must not find a rank to have
-  /// something happen to it.
+  /// Called for every new rank; empty: nothing. Serves tests (tests/faulty), which must not find a
+  /// rank to have something happen to it.
   static std::function<void(Rank&)>& for_new() {
     static std::function<void(Rank&)> done;
     return done;

@@ -67,18 +67,18 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
                                           std::vector<Processors> processors = {},
                                           std::optional<int64_t> memory = {});
 
-/// Why so many processes are not the ranks of this configuration; empty where they are.
+/// Reason why so many processes are not the ranks of this configuration; empty where they are.
 std::string why_not_so_many(const RunConfig& config, int processes);
 
-/// This process's rank of a run whose ranks are processes, with `threads` kernel threads and
+/// Makes this process's rank of a run whose ranks are processes, with `threads` kernel threads and
 /// `memory` bytes. An exception of one rank is thrown by all processes and ends the run. Throws
 /// InputError where there are not as many processes as ranks.
 std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World& world,
                                                   const MakeProcessGroup& groups, int threads,
                                                   int64_t memory);
 
-/// Why `ranks` ranks of this configuration cannot run on so many GPUs, as this build is: too few
-/// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.
+/// Reason why `ranks` ranks of this configuration cannot run on so many GPUs, as this build is: too
+/// few GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.
 std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
 
 /// Bytes of a GPU that NCCL takes, at most, for all groups of the rank that is in the most
@@ -96,21 +96,14 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
                                            double deadline = LocalGroup::default_deadline,
                                            int first = 0, std::vector<Processors> processors = {});
 
-/// Ranks as threads of this process that share one GPU, with tensors between them through the
-/// host's memory: what they compute is what ranks with a GPU each compute, and what they take says
-/// nothing about those.
-std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config,
-                                                  double deadline = LocalGroup::default_deadline,
-                                                  int gpu = 0);
-
 /// Carrier of tensors between the GPUs of several processes: NCCL, or MPI between their hosts'
 /// memory.
 enum class Transport : uint8_t { nccl, host };
 constexpr Names names_of(Transport) { return {"nccl", "host"}; }
 
-/// This process's rank of a run whose ranks are processes, on GPU `gpu` of gpus(). Tensors that go
-/// through the host's memory are carried by `groups`. Throws InputError where NCCL is asked for and
-/// the build has none.
+/// Makes this process's rank of a run whose ranks are processes, on GPU `gpu` of gpus(). Tensors
+/// that go through the host's memory are carried by `groups`. Throws InputError where NCCL is asked
+/// for and the build has none.
 std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,
                                                    const MakeProcessGroup& groups, int gpu,
                                                    Transport transport);

@@ -4,11 +4,10 @@
 
 #include "engine/cluster/processes.h"
 #include "engine/cluster/threads.h"
-#include "engine/comm/message_edges.h"
+#include "engine/comm/decorated.h"
 #include "engine/comm/modelled.h"
 #include "engine/comm/nccl/nccl.h"
 #include "engine/comm/processes/world.h"
-#include "engine/comm/through_host.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
@@ -39,12 +38,6 @@ int exchanging(const Topology& topology, const GroupSpec& group) {
 /// queue of about a thousand. A rank that filled it behind a collective would keep the others from
 /// launching theirs, for which it waits.
 constexpr int most_launches_ahead = 768;
-
-std::vector<Device*> pointers(const std::vector<std::unique_ptr<Device>>& devices) {
-  std::vector<Device*> all;
-  for (const auto& device : devices) all.push_back(device.get());
-  return all;
-}
 
 /// Makes a group of these ranks, each with a stream of its own.
 using MakeNcclGroup = std::function<std::unique_ptr<Group>(
@@ -159,33 +152,16 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadl
   const std::string why_not = why_not_on_gpus(config, topology.ranks(), there);
   if (!why_not.empty()) throw InputError(why_not);
   std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Device*> members;
   const int ahead = topology.ranks() > 1 ? most_launches_ahead / topology.ranks() : 0;
   for (int r = 0; r < topology.ranks(); ++r)
-    devices.push_back(make_cuda_device(gpu_of_rank(r, first, there), ahead));
-  const std::vector<Device*> members = pointers(devices);
+    members.push_back(
+        devices.emplace_back(make_cuda_device(gpu_of_rank(r, first, there), ahead)).get());
   auto cluster = std::make_unique<ThreadedCluster>(
       config, topology, std::move(devices),
       nccl_groups_of_threads(members, config.part_layout(), deadline));
   cluster->pin(std::move(processors));
   return cluster;
-}
-
-std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config, double deadline,
-                                                  int gpu) {
-  config.validate();
-  if (const std::string why = why_no_attention(config); !why.empty()) throw InputError(why);
-  const Topology topology = topology_of(config);
-  std::vector<std::unique_ptr<Device>> devices;
-  for (int r = 0; r < topology.ranks(); ++r) devices.push_back(make_cuda_device(gpu));
-  const auto through_host = [deadline, all = pointers(devices)](const GroupSpec& group,
-                                                                const std::vector<int>& ranks) {
-    std::vector<Device*> members;
-    for (const int rank : ranks) members.push_back(all.at(static_cast<size_t>(rank)));
-    if (members.size() == 1) return alone_on(*members.front());
-    return std::unique_ptr<Group>(
-        std::make_unique<ThroughHostGroup>(group_of_threads(group, ranks, deadline), members));
-  };
-  return std::make_unique<ThreadedCluster>(config, topology, std::move(devices), through_host);
 }
 
 std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/comm/decorated.h"
 #include "kernels/cpu/device.h"
 #include "kernels/support/error.h"
 
@@ -48,9 +49,14 @@ ProcessCluster::~ProcessCluster() {
     device_->synchronize();
     world_.exchange("");
   } catch (...) {
-    const Failure failure = world_.fail(failure_of(std::current_exception(), world_.rank()));
-    grid_.abort(world_.rank(), failure.reason);
+    (void)fail(std::current_exception());
   }
+}
+
+Failure ProcessCluster::fail(const std::exception_ptr& error) {
+  Failure failure = world_.fail(failure_of(error, world_.rank()));
+  grid_.abort(world_.rank(), failure.reason);
+  return failure;
 }
 
 void ProcessCluster::run(const std::function<void(Rank&)>& body) {
@@ -58,9 +64,7 @@ void ProcessCluster::run(const std::function<void(Rank&)>& body) {
   try {
     body(rank_);
   } catch (...) {
-    const Failure failure = world_.fail(failure_of(std::current_exception(), world_.rank()));
-    grid_.abort(world_.rank(), failure.reason);
-    raise(failure);
+    raise(fail(std::current_exception()));
   }
 }
 

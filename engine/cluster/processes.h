@@ -33,6 +33,9 @@ class ProcessCluster final : public Cluster {
   std::vector<std::string> gather(const std::string& mine) override { return world_.gather(mine); }
 
  private:
+  /// Ends the run of all processes: returns why it has ended.
+  Failure fail(const std::exception_ptr& error);
+
   World& world_;
   const Groups groups_;
   const int exceptions_ = std::uncaught_exceptions();

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "engine/comm/decorated.h"
 #include "engine/comm/failure.h"
 #include "kernels/support/error.h"
 
@@ -23,7 +24,7 @@ struct RankOutcome {
 
 namespace {
 
-/// Whatever ends a rank ends all its groups, so that the ranks of other groups learn it from those
+/// Runs a rank. An error ends all its groups, so that the ranks of other groups learn it from those
 /// that wait for both.
 template <class Explain>
 RankOutcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& body,
@@ -31,16 +32,13 @@ RankOutcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)
   try {
     body(rank);
     return {};
-  } catch (const PeerLost& e) {
-    grid.abort(rank.index, e.what());
-    return {std::current_exception(), true};
-  } catch (const std::exception& e) {
-    const std::exception_ptr error = explain(std::current_exception());  // what others do now
-    grid.abort(rank.index, e.what());
-    return {error, false};
   } catch (...) {
-    grid.abort(rank.index, "a rank failed");
-    return {std::current_exception(), false};
+    const std::exception_ptr error = std::current_exception();
+    const Failure failure = failure_of(error, rank.index);
+    const bool peer_lost = failure.kind == Failure::Kind::peer_lost;
+    const RankOutcome outcome{peer_lost ? error : explain(error), peer_lost};  // what others do now
+    grid.abort(rank.index, failure.reason);
+    return outcome;
   }
 }
 
@@ -83,7 +81,7 @@ struct ThreadedCluster::Ended {
     ++ranks;
     changed.notify_all();
   }
-  /// Until all have ended. False where none has for so many seconds after another.
+  /// Waits until all have ended. False where none has for so many seconds after another.
   bool wait(double seconds) {
     std::unique_lock lock(mutex);
     for (size_t before = 0; before < outcomes.size(); before = ranks) {

@@ -1,5 +1,9 @@
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/namespace.h"
 #include "kernels/view.h"
@@ -41,6 +45,36 @@ class Pending {
   std::unique_ptr<Work> work_;
 };
 
+/// A collective or message, as one rank calls it.
+struct Call {
+  enum class Kind : uint8_t {
+    all_reduce,
+    all_gather,
+    reduce_scatter,
+    all_to_all,
+    broadcast,
+    shift,
+    send,
+    receive,
+    barrier
+  };
+  Kind kind = Kind::barrier;
+  View from = {}, to = {};  ///< operand and result; both the same view where there is but one
+  int peer = 0;             ///< root, receiver or sender
+
+  /// "all-reduce of 8 f32"
+  std::string text() const;
+  /// Throws std::invalid_argument, which names the views, for a call that no rank of so many may
+  /// make: an error of the program.
+  void check(int ranks) const;
+};
+constexpr Names names_of(Call::Kind) {
+  return {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
+          "shift",      "send",       "receive",        "barrier"};
+}
+/// "all-reduce of 8 f32"; the name alone of what has no operand.
+std::string text_of(std::string_view name, const View& operand);
+
 /// Collectives and messages of one rank with the other ranks of a group. All views are contiguous
 /// and of type f32, bf16 or f64 (any type where nothing is summed). Every rank calls the same
 /// collectives in the same order. Sums are in accumulation type and in the order of ranks, so
@@ -66,29 +100,54 @@ class Communicator {
   virtual bool whole() const { return true; }
 
   /// data := Σ over ranks of data.
-  [[nodiscard]] virtual Pending all_reduce(const View& data) = 0;
+  [[nodiscard]] Pending all_reduce(const View& data) {
+    return start({Call::Kind::all_reduce, data, data});
+  }
   /// all := the shards of ranks 0 … size−1 one after the other; all has size × shard's elements.
   /// The shard may be its own part of them.
-  [[nodiscard]] virtual Pending all_gather(const View& shard, const View& all) = 0;
+  [[nodiscard]] Pending all_gather(const View& shard, const View& all) {
+    return start({Call::Kind::all_gather, shard, all});
+  }
   /// shard := part `rank` of Σ over ranks of all, and may be that part of all.
-  [[nodiscard]] virtual Pending reduce_scatter(const View& all, const View& shard) = 0;
+  [[nodiscard]] Pending reduce_scatter(const View& all, const View& shard) {
+    return start({Call::Kind::reduce_scatter, all, shard});
+  }
   /// part j of `from` goes to part rank of j's `to`; both have size equal parts.
-  [[nodiscard]] virtual Pending all_to_all(const View& from, const View& to) = 0;
+  [[nodiscard]] Pending all_to_all(const View& from, const View& to) {
+    return start({Call::Kind::all_to_all, from, to});
+  }
   /// data := root's data.
-  [[nodiscard]] virtual Pending broadcast(const View& data, int root) = 0;
+  [[nodiscard]] Pending broadcast(const View& data, int root) {
+    return start({Call::Kind::broadcast, data, data, root});
+  }
   /// Messages between two ranks arrive in the order in which they were sent.
-  [[nodiscard]] virtual Pending send(const View& data, int to) = 0;
-  [[nodiscard]] virtual Pending receive(const View& data, int from) = 0;
+  [[nodiscard]] Pending send(const View& data, int to) {
+    return start({Call::Kind::send, data, data, to});
+  }
+  [[nodiscard]] Pending receive(const View& data, int from) {
+    return start({Call::Kind::receive, data, data, from});
+  }
   /// Around a ring: to := `from` of the rank before, of the last one for rank 0. Both have the same
   /// size. All ranks send and receive at once.
-  [[nodiscard]] virtual Pending shift(const View& from, const View& to);
+  [[nodiscard]] Pending shift(const View& from, const View& to) {
+    return start({Call::Kind::shift, from, to});
+  }
+  /// Any of these.
+  [[nodiscard]] Pending start(const Call& call) {
+    call.check(size());
+    return begin(call);
+  }
   virtual void barrier() = 0;
 
   /// Makes every other rank's present and future calls throw PeerLost(reason).
   virtual void abort(const std::string& reason) noexcept = 0;
+
+ private:
+  /// Starts a call that is checked, and is no barrier.
+  virtual Pending begin(const Call& call) = 0;
 };
 
-/// The communicators of all ranks of a group that are threads of this process.
+/// The communicators of a group's ranks that are in this process.
 class Group {
  public:
   Group() = default;
@@ -96,11 +155,19 @@ class Group {
   Group& operator=(const Group&) = delete;
   virtual ~Group() = default;
 
-  virtual int size() const = 0;
-  /// Each is used by one thread at a time, and not after the group.
-  virtual Communicator& communicator(int rank) = 0;
+  int size() const;
+  /// Communicator of a rank that is here. Each is used by one thread at a time, and not after the
+  /// group.
+  Communicator& communicator(int rank) const {
+    return communicators_.size() == 1 ? *communicators_.front()
+                                      : *communicators_.at(static_cast<size_t>(rank));
+  }
   /// Forgets an abort and everything unfinished; no rank may be using the group.
-  virtual void reset() = 0;
+  virtual void reset() {}
+
+ protected:
+  /// One for each rank, null where that is not here; or one alone, of whichever rank is here.
+  std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
 /// One of so many equal parts of a view's elements: what a collective has for one rank.
@@ -110,18 +177,3 @@ inline View part_of(const View& whole, int64_t part, int64_t parts) {
 }
 
 }  // namespace frugal::engine
-
-/// Preconditions of a communicator's calls, checked by every implementation where a collective is
-/// started. A breach is an error of the program:
-/// std::invalid_argument, which names the collective and the views.
-namespace frugal::engine::contract {
-
-void summed(const char* collective, const View& data);
-void gathered(const char* collective, const View& shard, const View& all, int ranks);
-/// Check the operands of all_to_all(), and of shift().
-void exchanged(const View& from, const View& to, int ranks);
-void shifted(const View& from, const View& to);
-void moved(const char* collective, const View& data);
-void peer(const char* collective, int peer, int ranks);
-
-}  // namespace frugal::engine::contract

@@ -3,24 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <new>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
-
-std::string Failure::serialized() const {
-  const auto cbor = nlohmann::json::to_cbor({kind, rank, reason, bytes});
-  return {cbor.begin(), cbor.end()};
-}
-
-Failure Failure::parsed(const std::string& text) {
-  const auto failure = nlohmann::json::from_cbor(text);
-  return {failure.at(0), failure.at(1), failure.at(2), failure.at(3)};
-}
 
 Failure failure_of(const std::exception_ptr& error, int rank) {
   using Kind = Failure::Kind;
@@ -83,18 +72,13 @@ bool cannot_answer(const Heard& rank, double now) {
   return rank.of == Heard::Of::running && now - rank.at > silence;
 }
 
-/// Seconds that the rank has computed while another waited for it; negative if it has not.
-double computing(const Heard& rank, double now) {
-  return rank.state.waiting || rank.of != Heard::Of::running ? -1 : now - rank.state.since;
-}
-
-/// The rank for which `badness` is largest, among those for which it is positive; −1 for none.
+/// The rank that is worst, of those that are bad at all; −1 for none.
 template <class Badness>
 int worst(const std::vector<Heard>& ranks, Badness badness) {
   int result = -1;
-  double most = 0;
+  std::optional<double> most;
   for (size_t r = 0; r < ranks.size(); ++r)
-    if (const double bad = badness(ranks[r]); bad > most) {
+    if (const std::optional<double> bad = badness(ranks[r]); bad > most) {
       most = bad;
       result = static_cast<int>(r);
     }
@@ -106,24 +90,26 @@ int worst(const std::vector<Heard>& ranks, Badness badness) {
 constexpr double small_part = 0.1;
 
 int late_rank(const std::vector<Heard>& ranks, double now) {
-  const int silent = worst(
-      ranks, [&](const Heard& rank) { return cannot_answer(rank, now) ? now - rank.at : -1; });
+  using Bad = std::optional<double>;
+  const int silent = worst(ranks, [&](const Heard& rank) {
+    return cannot_answer(rank, now) ? Bad(now - rank.at) : Bad();
+  });
   if (silent >= 0) return silent;
   double longest_wait = 0;
   for (const Heard& rank : ranks)
     if (rank.state.waiting) longest_wait = std::max(longest_wait, now - rank.state.since);
-  return worst(ranks,
-               [&](const Heard& rank) { return computing(rank, now) - small_part * longest_wait; });
+  return worst(ranks, [&](const Heard& rank) {
+    const double computing = now - rank.state.since;
+    const bool waits = rank.state.waiting || rank.of != Heard::Of::running;
+    return waits || computing <= small_part * longest_wait ? Bad() : Bad(computing);
+  });
 }
 
 int first_not_finite(const std::vector<Heard>& ranks) {
-  const auto at = [](const Heard& rank) {
-    return rank.state.not_finite.name.empty() ? HUGE_VAL : rank.state.not_finite_at;
-  };
-  const auto first = std::min_element(
-      ranks.begin(), ranks.end(), [&](const Heard& a, const Heard& b) { return at(a) < at(b); });
-  return first == ranks.end() || at(*first) == HUGE_VAL ? -1
-                                                        : static_cast<int>(first - ranks.begin());
+  return worst(ranks, [](const Heard& rank) {
+    const bool finite = rank.state.not_finite.name.empty();
+    return finite ? std::optional<double>() : -rank.state.not_finite_at;
+  });
 }
 
 std::string last_of(const Heard& rank, double now) {

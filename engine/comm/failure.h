@@ -28,9 +28,6 @@ struct Failure {
   std::string reason;
   /// Requested, in use and capacity, where it is out_of_memory.
   std::array<int64_t, 3> bytes = {};
-
-  std::string serialized() const;
-  static Failure parsed(const std::string& text);
 };
 
 /// Failure for the exception that a rank ended with.

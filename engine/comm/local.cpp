@@ -11,7 +11,7 @@
 namespace frugal::engine {
 namespace {
 
-using Calls = std::vector<Rendezvous::Call>;
+using Calls = std::vector<Call>;
 
 void copy(const View& from, const View& to) {
   if (from.data == nullptr || to.data == nullptr || from.data == to.data) return;
@@ -21,13 +21,13 @@ void copy(const View& from, const View& to) {
 std::vector<void*> addresses(const Calls& calls) {
   std::vector<void*> result;
   result.reserve(calls.size());
-  for (const auto& call : calls) result.push_back(call.in.data);
+  for (const auto& call : calls) result.push_back(call.from.data);
   return result;
 }
 
 /// Rank r sums chunk r of everybody's data and writes the sum to everybody's.
 void all_reduce_part(int rank, const Calls& calls) {
-  const View& data = calls[0].in;
+  const View& data = calls[0].from;
   const auto ranks = static_cast<int>(calls.size());
   const int64_t begin = data.size() * rank / ranks;
   const int64_t end = data.size() * (rank + 1) / ranks;
@@ -36,7 +36,7 @@ void all_reduce_part(int rank, const Calls& calls) {
 }
 
 void reduce_scatter_part(int rank, const Calls& calls) {
-  const View& shard = calls[static_cast<size_t>(rank)].out;
+  const View& shard = calls[static_cast<size_t>(rank)].to;
   const auto all = addresses(calls);
   reduce_into(shard.type, all.data(), static_cast<int>(calls.size()), shard.size() * rank,
               shard.size(), &shard.data, 1, 0);
@@ -44,31 +44,72 @@ void reduce_scatter_part(int rank, const Calls& calls) {
 
 void all_gather_part(int rank, const Calls& calls) {
   const auto ranks = static_cast<int64_t>(calls.size());
-  const View& all = calls[static_cast<size_t>(rank)].out;
+  const View& all = calls[static_cast<size_t>(rank)].to;
   for (int64_t j = 0; j < ranks; ++j)
-    copy(calls[static_cast<size_t>(j)].in, part_of(all, j, ranks));
+    copy(calls[static_cast<size_t>(j)].from, part_of(all, j, ranks));
 }
 
 void all_to_all_part(int rank, const Calls& calls) {
   const auto ranks = static_cast<int64_t>(calls.size());
-  const View& to = calls[static_cast<size_t>(rank)].out;
+  const View& to = calls[static_cast<size_t>(rank)].to;
   for (int64_t j = 0; j < ranks; ++j)
-    copy(part_of(calls[static_cast<size_t>(j)].in, rank, ranks), part_of(to, j, ranks));
+    copy(part_of(calls[static_cast<size_t>(j)].from, rank, ranks), part_of(to, j, ranks));
 }
 
 void broadcast_part(int rank, const Calls& calls) {
   const auto& own = calls[static_cast<size_t>(rank)];
-  copy(calls[static_cast<size_t>(own.root)].in, own.in);
+  copy(calls[static_cast<size_t>(own.peer)].from, own.to);
+}
+
+void shift_part(int rank, const Calls& calls) {
+  const size_t own = static_cast<size_t>(rank), ranks = calls.size();
+  copy(calls[(own + ranks - 1) % ranks].from, calls[own].to);
+}
+
+void do_part_in_memory(int rank, const Calls& calls) {
+  switch (calls.front().kind) {
+    case Call::Kind::all_reduce:
+      return all_reduce_part(rank, calls);
+    case Call::Kind::all_gather:
+      return all_gather_part(rank, calls);
+    case Call::Kind::reduce_scatter:
+      return reduce_scatter_part(rank, calls);
+    case Call::Kind::all_to_all:
+      return all_to_all_part(rank, calls);
+    case Call::Kind::broadcast:
+      return broadcast_part(rank, calls);
+    case Call::Kind::shift:
+      return shift_part(rank, calls);
+    default:
+      return;  // a barrier
+  }
 }
 
 class CollectiveWork final : public RendezvousWork {
  public:
-  CollectiveWork(Rendezvous& rendezvous, int rank, const Rendezvous::Call& call)
+  CollectiveWork(Rendezvous& rendezvous, int rank, const Call& call)
       : RendezvousWork(rendezvous, rank), collective_(rendezvous.start(rank, call)) {}
 
  private:
   void finish() override { rendezvous_.finish(rank_, *collective_); }
   const std::shared_ptr<Rendezvous::Collective> collective_;
+};
+
+/// A message that is to be received.
+class ReceiveWork final : public RendezvousWork {
+ public:
+  ReceiveWork(Rendezvous& rendezvous, int rank, int from, const View& data)
+      : RendezvousWork(rendezvous, rank),
+        from_(from),
+        number_(rendezvous.expect(from, rank)),
+        data_(data) {}
+
+ private:
+  void finish() override { rendezvous_.take(from_, rank_, number_, data_); }
+
+  const int from_;
+  const uint64_t number_;
+  const View data_;
 };
 
 class LocalCommunicator final : public Communicator {
@@ -79,47 +120,18 @@ class LocalCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Pending all_reduce(const View& data) override {
-    contract::summed("all-reduce", data);
-    if (size_ == 1) return {};  // a sum of one is what it was
-    return start({"all-reduce", data, data, 0, all_reduce_part});
-  }
-  Pending all_gather(const View& shard, const View& all) override {
-    contract::gathered("all-gather", shard, all, size_);
-    return start({"all-gather", shard, all, 0, all_gather_part});
-  }
-  Pending reduce_scatter(const View& all, const View& shard) override {
-    contract::summed("reduce-scatter", all);
-    contract::gathered("reduce-scatter", shard, all, size_);
-    return start({"reduce-scatter", all, shard, 0, reduce_scatter_part});
-  }
-  Pending all_to_all(const View& from, const View& to) override {
-    contract::exchanged(from, to, size_);
-    return start({"all-to-all", from, to, 0, all_to_all_part});
-  }
-  Pending broadcast(const View& data, int root) override {
-    contract::moved("broadcast", data);
-    contract::peer("broadcast", root, size_);
-    return start({"broadcast", data, data, root, broadcast_part});
-  }
-  Pending send(const View& data, int to) override {
-    contract::moved("send", data);
-    contract::peer("send", to, size_);
-    rendezvous_.post(rank_, to, data);
-    return {};
-  }
-  Pending receive(const View& data, int from) override {
-    contract::moved("receive", data);
-    contract::peer("receive", from, size_);
-    return Pending(std::make_unique<ReceiveWork>(rendezvous_, rank_, from, data));
-  }
-  void barrier() override {
-    start({"barrier", {}, {}, 0, [](int, const Calls&) {}}).wait();
-  }
+  void barrier() override { meet({}).wait(); }
   void abort(const std::string& reason) noexcept override { rendezvous_.fail(reason); }
 
  private:
-  Pending start(const Rendezvous::Call& call) {
+  Pending begin(const Call& call) override {
+    if (call.kind == Call::Kind::receive)
+      return Pending(std::make_unique<ReceiveWork>(rendezvous_, rank_, call.peer, call.to));
+    if (call.kind == Call::Kind::send) rendezvous_.post(rank_, call.peer, call.from);
+    const bool is_sum_of_one = size_ == 1 && call.kind == Call::Kind::all_reduce;
+    return call.kind == Call::Kind::send || is_sum_of_one ? Pending() : meet(call);
+  }
+  Pending meet(const Call& call) {
     return Pending(std::make_unique<CollectiveWork>(rendezvous_, rank_, call));
   }
 
@@ -130,15 +142,10 @@ class LocalCommunicator final : public Communicator {
 }  // namespace
 
 LocalGroup::LocalGroup(int size, double deadline, std::vector<std::string> names, Parts parts)
-    : rendezvous_(std::make_unique<Rendezvous>(size, deadline, std::move(names), parts)) {
+    : rendezvous_(size, deadline, std::move(names), do_part_in_memory, parts) {
   for (int r = 0; r < size; ++r)
-    communicators_.push_back(std::make_unique<LocalCommunicator>(*rendezvous_, r, size));
+    communicators_.push_back(std::make_unique<LocalCommunicator>(rendezvous_, r, size));
 }
-
-LocalGroup::~LocalGroup() = default;
-
-void LocalGroup::reset() { rendezvous_->reset(); }
-void LocalGroup::check() { rendezvous_->check(); }
 
 namespace {
 

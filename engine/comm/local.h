@@ -22,19 +22,13 @@ class LocalGroup final : public Group {
   /// "stage 3"; without them it is "rank 3".
   explicit LocalGroup(int size, double deadline = default_deadline,
                       std::vector<std::string> names = {}, Parts parts = Parts::by_each);
-  ~LocalGroup() override;
 
-  int size() const override { return static_cast<int>(communicators_.size()); }
-  Communicator& communicator(int rank) override {
-    return *communicators_[static_cast<size_t>(rank)];
-  }
-  void reset() override;
+  void reset() override { rendezvous_.reset(); }
   /// Throws PeerLost after an abort or a deadline that passed; for those who wait elsewhere.
-  void check();
+  void check() { rendezvous_.check(); }
 
  private:
-  std::unique_ptr<Rendezvous> rendezvous_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;
+  Rendezvous rendezvous_;
 };
 
 /// Σ over `sources` of their elements [begin, begin + count), written to each of `targets` from its

@@ -20,25 +20,72 @@ View numbers(const View& view) {
 
 }  // namespace
 
-template <class Move>
-Pending ModelledCommunicator::start(std::string_view name, double seconds, Move move) {
+double seconds_of_collective(const CostModel& costs, const CostModel::Group& group,
+                             const Call& call) {
+  const double bytes = charged_bytes(call.from);
+  switch (call.kind) {
+    case Call::Kind::all_reduce:
+    case Call::Kind::barrier:
+      return costs.all_reduce(group, bytes);
+    case Call::Kind::all_gather:
+      return costs.all_gather(group, charged_bytes(call.to));
+    case Call::Kind::reduce_scatter:
+      return costs.reduce_scatter(group, bytes);
+    case Call::Kind::all_to_all:
+      return costs.all_to_all(group, bytes);
+    case Call::Kind::broadcast:
+      return costs.broadcast(group, bytes);
+    case Call::Kind::shift:
+      return costs.shift(group, bytes);
+    case Call::Kind::send:
+    case Call::Kind::receive:
+      break;
+  }
+  throw std::logic_error("a message is no collective");
+}
+
+double ModelledCommunicator::seconds_of(const Call& call) const {
+  if (call.kind != Call::Kind::send && call.kind != Call::Kind::receive)
+    return seconds_of_collective(costs_, group_, call);
+  const bool same_node = group_.size == 1 || call.peer / group_.per_node == rank_ / group_.per_node;
+  return costs_.message(same_node, charged_bytes(call.from));
+}
+
+Pending ModelledCommunicator::begin(const Call& call) {
   const bool alone = group_.size == 1;
   if (alone && !device_.backed()) return {};
+  const double seconds = seconds_of(call);
   const Event ready = device_.record(Stream::compute);
   device_.wait(stream_, ready);
   // First, so that on a cpu device the time begins to pass before the copies take theirs.
-  if (!alone) device_.occupy(stream_, seconds, name);
+  if (!alone) device_.occupy(stream_, seconds, name_of(call.kind));
   charged_ += seconds;
   if (device_.backed()) {
     device_.wait(Stream::copy, ready);
-    move();
+    move(call);
     device_.wait(stream_, device_.record(Stream::copy));
   }
   return Pending(std::make_unique<ModelledWork>(device_, device_.record(stream_)));
 }
 
-Pending ModelledCommunicator::start(std::string_view name, double seconds) {
-  return start(name, seconds, [] {});
+void ModelledCommunicator::move(const Call& call) {
+  switch (call.kind) {
+    case Call::Kind::all_gather:
+      for (int j = 0; j < size(); ++j) copy(call.from, part_of(call.to, j, size()));
+      return;
+    case Call::Kind::reduce_scatter:
+      return copy(part_of(call.from, rank_, size()), call.to);
+    case Call::Kind::all_to_all:
+    case Call::Kind::shift:
+      return copy(call.from, call.to);
+    case Call::Kind::broadcast:
+      if (call.peer != rank_) clear(call.to);
+      return;
+    case Call::Kind::receive:
+      return make_up(call.to);
+    default:
+      return;  // a sum is its own addend
+  }
 }
 
 void ModelledCommunicator::copy(const View& from, const View& to) {
@@ -52,66 +99,6 @@ void ModelledCommunicator::clear(const View& to) {
 void ModelledCommunicator::make_up(const View& to) {
   if (to.type != DType::f32 && to.type != DType::bf16) return clear(to);
   device_.execute_on(Stream::copy, RandomNormal{to.flat(), 1, {}, {}});
-}
-
-Pending ModelledCommunicator::all_reduce(const View& data) {
-  contract::summed("all-reduce", data);
-  return start("all-reduce", costs_.all_reduce(group_, charged_bytes(data)));
-}
-
-Pending ModelledCommunicator::all_gather(const View& shard, const View& all) {
-  contract::gathered("all-gather", shard, all, size());
-  return start("all-gather", costs_.all_gather(group_, charged_bytes(all)), [&] {
-    for (int j = 0; j < size(); ++j) copy(shard, part_of(all, j, size()));
-  });
-}
-
-Pending ModelledCommunicator::reduce_scatter(const View& all, const View& shard) {
-  contract::summed("reduce-scatter", all);
-  contract::gathered("reduce-scatter", shard, all, size());
-  return start("reduce-scatter", costs_.reduce_scatter(group_, charged_bytes(all)),
-               [&] { copy(part_of(all, rank_, size()), shard); });
-}
-
-Pending ModelledCommunicator::all_to_all(const View& from, const View& to) {
-  contract::exchanged(from, to, size());
-  return start("all-to-all", costs_.all_to_all(group_, charged_bytes(from)),
-               [&] { copy(from, to); });
-}
-
-Pending ModelledCommunicator::broadcast(const View& data, int root) {
-  contract::moved("broadcast", data);
-  contract::peer("broadcast", root, size());
-  return start("broadcast", costs_.broadcast(group_, charged_bytes(data)), [&] {
-    if (root != rank_) clear(data);
-  });
-}
-
-double ModelledCommunicator::message_seconds(const View& data, int peer) const {
-  const bool same_node = group_.size == 1 || peer / group_.per_node == rank_ / group_.per_node;
-  return costs_.message(same_node, charged_bytes(data));
-}
-
-Pending ModelledCommunicator::send(const View& data, int to) {
-  contract::moved("send", data);
-  contract::peer("send", to, size());
-  return start("send", message_seconds(data, to));
-}
-
-Pending ModelledCommunicator::receive(const View& data, int from) {
-  contract::moved("receive", data);
-  contract::peer("receive", from, size());
-  return start("receive", message_seconds(data, from), [&] { make_up(data); });
-}
-
-Pending ModelledCommunicator::shift(const View& from, const View& to) {
-  contract::shifted(from, to);
-  return start("shift", costs_.shift(group_, charged_bytes(from)), [&] { copy(from, to); });
-}
-
-void ModelledCommunicator::barrier() {
-  start("barrier", costs_.all_reduce(group_, 0)).wait();
-  device_.synchronize();
 }
 
 }  // namespace frugal::engine

@@ -11,6 +11,11 @@ namespace frugal::engine {
 /// The size that a collective or a message is charged for.
 inline double charged_bytes(const View& view) { return static_cast<double>(view.bytes()); }
 
+/// Seconds of a collective of such a group, which charged_bytes() are of what one rank holds before
+/// or after it, whichever is more.
+double seconds_of_collective(const CostModel& costs, const CostModel::Group& group,
+                             const Call& call);
+
 /// Work that ends at a time of its device's clock, or of its streams.
 class ModelledWork final : public Pending::Work {
  public:
@@ -39,10 +44,6 @@ class ModelledWork final : public Pending::Work {
 /// under way, which a real one would wait for.
 class ModelledCommunicator final : public Communicator {
  public:
-  /// The ranks of the group fill nodes one after the other.
-  ModelledCommunicator(Device& device, const CostModel& costs, int rank, int size)
-      : ModelledCommunicator(device, costs, rank, costs.group(size)) {}
-  /// A group of which only some ranks share a node, as data-parallel groups do.
   ModelledCommunicator(Device& device, const CostModel& costs, int rank,
                        const CostModel::Group& group, const StreamSpec& stream = streams::tensors)
       : device_(device),
@@ -55,30 +56,25 @@ class ModelledCommunicator final : public Communicator {
   int size() const override { return group_.size; }
   bool whole() const override { return group_.size == 1; }
 
-  /// i32 and u8 can be moved in multiples of 4 bytes.
-  Pending all_reduce(const View& data) override;
-  Pending all_gather(const View& shard, const View& all) override;
-  Pending reduce_scatter(const View& all, const View& shard) override;
-  Pending all_to_all(const View& from, const View& to) override;
-  Pending broadcast(const View& data, int root) override;
-  /// Both sides of a message are charged; the peer is taken to be as far as this rank is.
-  Pending send(const View& data, int to) override;
-  Pending receive(const View& data, int from) override;
-  Pending shift(const View& from, const View& to) override;
   /// Seconds that collectives and messages have been charged for so far, whether something was
   /// computed beside them or not.
   double charged() const { return charged_; }
   /// Waits for the device too.
-  void barrier() override;
+  void barrier() override {
+    begin({}).wait();
+    device_.synchronize();
+  }
   /// There is nobody to tell.
   void abort(const std::string& /*reason*/) noexcept override {}
 
  private:
-  /// `move` issues the copies; it is called where there is memory to copy.
-  template <class Move>
-  Pending start(std::string_view name, double seconds, Move move);
-  Pending start(std::string_view name, double seconds);
-  double message_seconds(const View& data, int peer) const;
+  Pending begin(const Call& call) override;
+  /// Seconds of a call. Both sides of a message are charged; the peer is taken to be as far as this
+  /// rank is.
+  double seconds_of(const Call& call) const;
+  /// Issues the copies that give this rank's memory the absent ranks' part. i32 and u8 can be moved
+  /// in multiples of 4 bytes.
+  void move(const Call& call);
   void copy(const View& from, const View& to);
   void clear(const View& to);
   /// Numbers as of hidden states.
@@ -96,14 +92,10 @@ class ModelledCommunicator final : public Communicator {
 class ModelledGroup final : public Group {
  public:
   ModelledGroup(Device& device, const CostModel& costs, const CostModel::Group& group, int rank = 0,
-                const StreamSpec& stream = streams::tensors)
-      : communicator_(device, costs, rank, group, stream) {}
-  int size() const override { return communicator_.size(); }
-  Communicator& communicator(int /*rank*/) override { return communicator_; }
-  void reset() override {}
-
- private:
-  ModelledCommunicator communicator_;
+                const StreamSpec& stream = streams::tensors) {
+    communicators_.push_back(
+        std::make_unique<ModelledCommunicator>(device, costs, rank, group, stream));
+  }
 };
 
 /// A rank that has no peers, whose memory is the device's.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <stdexcept>
@@ -19,6 +20,12 @@ void spin_until(const std::atomic<int>& count, int target) {
     std::this_thread::yield();
 }
 
+/// True if both are calls of one and the same collective.
+bool match(const Call& a, const Call& b) {
+  return a.kind == b.kind && a.from.size() == b.from.size() && a.from.type == b.from.type &&
+         a.peer == b.peer;
+}
+
 }  // namespace
 
 /// The group's mutex guards all but `calls`, which do not change once all have arrived.
@@ -29,7 +36,8 @@ struct Rendezvous::Collective {
   const uint64_t number;
   std::vector<Call> calls;
   std::vector<bool> here, done;
-  int working = 0;  // ranks that touch the others' memory now
+  double ready = 0;  // when the last is
+  int working = 0;   // ranks that touch the others' memory now
   std::atomic<int> arrived{0}, finished{0};
 };
 
@@ -44,19 +52,11 @@ struct Rendezvous::Mailbox {
   std::map<uint64_t, Message> messages;
 };
 
-std::string Rendezvous::Call::text() const {
-  return in.empty() ? std::string(name)
-                    : fmt::format("{} of {} {}", name, in.size(), name_of(in.type));
-}
-
-bool Rendezvous::Call::matches(const Call& other) const {
-  return name == other.name && in.size() == other.in.size() && in.type == other.in.type &&
-         root == other.root;
-}
-
-Rendezvous::Rendezvous(int size, double deadline, std::vector<std::string> names, Parts parts)
+Rendezvous::Rendezvous(int size, double deadline, std::vector<std::string> names, DoPart do_part,
+                       Parts parts)
     : size_(size),
       deadline_(deadline),
+      do_part_(std::move(do_part)),
       parts_(parts),
       names_(std::move(names)),
       changed_(static_cast<size_t>(size)) {
@@ -113,7 +113,8 @@ void Rendezvous::wait_for(Lock& lock, int rank, Ready ready, Late late) {
   throw DeadlinePassed(reason_);
 }
 
-std::shared_ptr<Rendezvous::Collective> Rendezvous::start(int rank, const Call& call) {
+std::shared_ptr<Rendezvous::Collective> Rendezvous::start(int rank, const Call& call,
+                                                          double ready) {
   Lock lock(mutex_);
   throw_if_failed();
   const auto r = static_cast<size_t>(rank);
@@ -123,6 +124,7 @@ std::shared_ptr<Rendezvous::Collective> Rendezvous::start(int rank, const Call& 
   auto collective = open_[number - oldest_];
   collective->calls[r] = call;
   collective->here[r] = true;
+  collective->ready = std::max(collective->ready, ready);
   if (collective->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < size_) return collective;
   open_.pop_front();  // every rank starts them in order, so this is the oldest
   ++oldest_;
@@ -146,8 +148,7 @@ void Rendezvous::do_all_parts(Collective& collective) {
   };
   try {
     check_calls(collective);
-    for (int r = 0; r < size_; ++r)
-      collective.calls[static_cast<size_t>(r)].part(r, collective.calls);
+    for (int r = 0; r < size_; ++r) do_part_(r, collective.calls);
   } catch (...) {
     end(0);
     throw;
@@ -157,18 +158,18 @@ void Rendezvous::do_all_parts(Collective& collective) {
 
 void Rendezvous::check_calls(const Collective& collective) const {
   for (size_t peer = 1; peer < collective.calls.size(); ++peer)
-    if (!collective.calls[peer].matches(collective.calls[0]))
+    if (!match(collective.calls[peer], collective.calls[0]))
       throw std::logic_error(fmt::format(
           "collective number {} is {} on {} (root {}) but {} on {} (root {})", collective.number,
-          collective.calls[0].text(), names_[0], collective.calls[0].root,
-          collective.calls[peer].text(), names_[peer], collective.calls[peer].root));
+          collective.calls[0].text(), names_[0], collective.calls[0].peer,
+          collective.calls[peer].text(), names_[peer], collective.calls[peer].peer));
 }
 
 void Rendezvous::let_go(Lock& lock, int rank, Collective& collective) {
   changed_[static_cast<size_t>(rank)].wait(lock, [&] { return collective.working == 0; });
 }
 
-void Rendezvous::finish(int rank, Collective& collective) {
+double Rendezvous::finish(int rank, Collective& collective) {
   const auto r = static_cast<size_t>(rank);
   const auto late = [&](const std::vector<bool>& present) {
     std::vector<std::string> absent;
@@ -189,7 +190,7 @@ void Rendezvous::finish(int rank, Collective& collective) {
       check_calls(collective);
       ++collective.working;
       lock.unlock();
-      collective.calls[r].part(rank, collective.calls);
+      do_part_(rank, collective.calls);
       lock.lock();
       --collective.working;
       collective.done[r] = true;
@@ -207,6 +208,7 @@ void Rendezvous::finish(int rank, Collective& collective) {
     let_go(lock, rank, collective);
     throw;
   }
+  return collective.ready;
 }
 
 Rendezvous::Mailbox& Rendezvous::mailbox(int from, int to, MessageKind kind) {

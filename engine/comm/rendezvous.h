@@ -34,36 +34,26 @@ enum class Parts : uint8_t {
 /// rank is let go while another still works on its memory.
 class Rendezvous {
  public:
-  /// One rank's operands of a collective.
-  struct Call {
-    std::string_view name;
-    View in, out;
-    int root = 0;
-    /// Does one rank's part, when all calls are here. They are in the order of ranks.
-    std::function<void(int rank, const std::vector<Call>& calls)> part;
-    double ready = 0;  ///< when the rank's operands are there, where time is modelled
-
-    std::string text() const;
-    /// True if both are calls of one and the same collective.
-    bool matches(const Call& other) const;
-  };
+  /// Does one rank's part of a collective, whose calls are in the order of ranks.
+  using DoPart = std::function<void(int rank, const std::vector<Call>& calls)>;
   struct Collective;
 
   /// No single wait of a thread lasts longer than `deadline` seconds; a task's ends at once when
   /// all tasks wait. Either throws DeadlinePassed. `names` are what messages call the ranks: "stage
   /// 3"; without them it is "rank 3".
-  Rendezvous(int size, double deadline, std::vector<std::string> names = {},
+  Rendezvous(int size, double deadline, std::vector<std::string> names, DoPart do_part,
              Parts parts = Parts::by_each);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   /// Does not wait. Throws PeerLost after a failure, as the others do, and what finish() throws of
-  /// calls that do not belong together where it does all parts.
-  std::shared_ptr<Collective> start(int rank, const Call& call);
-  /// Throws DeadlinePassed that names the ranks that are missing, and std::logic_error that names
-  /// two calls that do not belong together.
-  void finish(int rank, Collective& collective);
+  /// calls that do not belong together where it does all parts. `ready` is when the rank's operands
+  /// are there, where time is modelled.
+  std::shared_ptr<Collective> start(int rank, const Call& call, double ready = 0);
+  /// Returns when the last rank was ready. Throws DeadlinePassed that names the ranks that are
+  /// missing, and std::logic_error that names two calls that do not belong together.
+  double finish(int rank, Collective& collective);
 
   /// Kinds of point-to-point messages. Each kind has its own sequence numbers.
   enum class MessageKind : uint8_t {
@@ -105,6 +95,7 @@ class Rendezvous {
 
   const int size_;
   const std::chrono::duration<double> deadline_;
+  const DoPart do_part_;
   const Parts parts_;
   std::vector<std::string> names_;
 
@@ -138,23 +129,6 @@ class RendezvousWork : public Pending::Work {
 
  private:
   const int exceptions_ = std::uncaught_exceptions();
-};
-
-/// A message that is to be received.
-class ReceiveWork final : public RendezvousWork {
- public:
-  ReceiveWork(Rendezvous& rendezvous, int rank, int from, const View& data)
-      : RendezvousWork(rendezvous, rank),
-        from_(from),
-        number_(rendezvous.expect(from, rank)),
-        data_(data) {}
-
- private:
-  void finish() override { rendezvous_.take(from_, rank_, number_, data_); }
-
-  const int from_;
-  const uint64_t number_;
-  const View data_;
 };
 
 }  // namespace frugal::engine

@@ -13,9 +13,92 @@
 #include "engine/comm/stage_links.h"
 
 namespace frugal::engine {
+
+/// The messages of one stage where it exchanges them with its neighbours (Messages::exchanged):
+/// before it computes on it waits until what it has sent is there, and what it needs next. With the
+/// same neighbour both are under way together; otherwise it sends first, and is then ready to
+/// receive. A message begins when its sender has computed it and its receiver is ready for it.
+///
+/// A stage says that it is ready to receive before it waits for what it has sent to the same
+/// neighbour, so that two stages that send to each other do not wait for each other.
+class Exchange {
+ public:
+  explicit Exchange(VirtualDevice& device) : device_(device) {}
+
+  /// One end of a message: whom `rank` sends it to, or who sends it to `rank`.
+  struct Message {
+    Rendezvous* rendezvous = nullptr;
+    int rank = 0, peer = 0;
+    Stream stream;
+    View data;
+    uint64_t number = 0;  ///< of the message where it is received, of the answer where it is sent
+    double ready = 0;     ///< when this end is
+    LinkCost cost;
+  };
+  void send(const Message& message);
+  /// Waits, with device and host, for what has been sent and for what is to be received.
+  void complete(Message* received = nullptr);
+  /// Forgets what has been sent.
+  void reset() { sent_.clear(); }
+
+ private:
+  /// Crossing of a message that was sent, once both ends are ready.
+  static Crossing sending(const Message& sent);
+  /// Returns when the sender is through with a message that crosses until then.
+  double finish(const Message& sent, const Crossing& crossing, double end);
+
+  VirtualDevice& device_;
+  std::vector<Message> sent_;
+};
+
+void Exchange::send(const Message& message) {
+  message.rendezvous->post(message.rank, message.peer, message.data, message.ready);
+  sent_.push_back(message);
+}
+
+void Exchange::complete(Message* received) {
+  std::vector<Message> sent = std::exchange(sent_, {});
+  const auto with_received = std::stable_partition(sent.begin(), sent.end(), [&](const Message& m) {
+    return received == nullptr || m.peer != received->peer;
+  });
+  for (auto m = sent.begin(); m != with_received; ++m) {
+    const Crossing crossing = sending(*m);
+    const double over = finish(*m, crossing, crossing.end());
+    if (received != nullptr) received->ready = std::max(received->ready, over);
+  }
+  if (received == nullptr) return;
+  received->rendezvous->post(received->rank, received->peer, {}, received->ready,
+                             Rendezvous::MessageKind::ready);
+  std::vector<Crossing> opposite;
+  for (auto m = with_received; m != sent.end(); ++m) opposite.push_back(sending(*m));
+  const double posted =
+      received->rendezvous->take(received->peer, received->rank, received->number, received->data);
+  const Crossing coming{std::max(received->ready, posted), received->cost};
+  double last = coming.end();
+  for (size_t i = 0; i < opposite.size(); ++i) {
+    const auto [of_sent, of_received] = ends_of_both(opposite[i], coming);
+    finish(with_received[static_cast<std::ptrdiff_t>(i)], opposite[i], of_sent);
+    last = std::max(last, of_received);
+  }
+  device_.hold_up({.time = last, .handle = nullptr});
+}
+
+Crossing Exchange::sending(const Message& sent) {
+  const double taken =
+      sent.rendezvous->take(sent.peer, sent.rank, sent.number, {}, Rendezvous::MessageKind::ready);
+  return {std::max(sent.ready, taken), sent.cost};
+}
+
+double Exchange::finish(const Message& sent, const Crossing& crossing, double end) {
+  device_.occupy_between(sent.stream, "send", crossing.begin, end);
+  const double over = crossing.sender_is_through(end);
+  device_.hold_up({.time = over, .handle = nullptr});
+  return over;
+}
+
 namespace {
 
-/// How one end of a stage's messages takes part in them.
+/// One end of a stage's messages.
 struct Side {
   VirtualDevice& device;
   Exchange& exchange;
@@ -23,15 +106,15 @@ struct Side {
   Messages kind() const { return device.rules().messages.kind; }
 };
 
-/// When a message is there, which its receiver finds out once: when it waits for it, or when it
-/// issues something behind it.
+/// Arrival of a message, which its receiver finds out once: when it waits for it, or when it issues
+/// something behind it.
 class StagedArrival {
  public:
   explicit StagedArrival(const Exchange::Message& message) : message_(message) {}
   double time() {
     if (!time_) {
       time_ = message_.ready;  // of one that does not fit: nobody takes it a second time
-      // What it arrives with is when it began.
+      // The message carries the time at which it began.
       time_ = message_.cost.alone + message_.rendezvous->take(message_.peer, message_.rank,
                                                               message_.number, message_.data);
     }
@@ -76,7 +159,7 @@ class StagedReceive final : public RendezvousWork {
   const double gather_;
 };
 
-/// Of a message that is exchanged.
+/// A message that is sent in an exchange.
 class StagedSend final : public RendezvousWork {
  public:
   StagedSend(Exchange& exchange, Rendezvous& rendezvous, int rank)
@@ -105,31 +188,20 @@ class StagedCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return group_.size; }
 
-  Pending all_reduce(const View& data) override {
-    contract::summed("all-reduce", data);
-    return meet("all-reduce", data, 0, costs_.all_reduce(group_, charged_bytes(data)));
+  /// Waits for the device too.
+  void barrier() override {
+    meet({}).wait();
+    device_.synchronize();
   }
-  Pending all_gather(const View& shard, const View& all) override {
-    contract::gathered("all-gather", shard, all, size());
-    return meet("all-gather", shard, 0, costs_.all_gather(group_, charged_bytes(all)));
+  void abort(const std::string& reason) noexcept override { rendezvous_.fail(reason); }
+
+ private:
+  Pending begin(const Call& call) override {
+    if (call.kind == Call::Kind::send) return begin_sending(call.from, call.peer);
+    if (call.kind == Call::Kind::receive) return begin_receiving(call.to, call.peer);
+    return meet(call);
   }
-  Pending reduce_scatter(const View& all, const View& shard) override {
-    contract::summed("reduce-scatter", all);
-    contract::gathered("reduce-scatter", shard, all, size());
-    return meet("reduce-scatter", all, 0, costs_.reduce_scatter(group_, charged_bytes(all)));
-  }
-  Pending all_to_all(const View& from, const View& to) override {
-    contract::exchanged(from, to, size());
-    return meet("all-to-all", from, 0, costs_.all_to_all(group_, charged_bytes(from)));
-  }
-  Pending broadcast(const View& data, int root) override {
-    contract::moved("broadcast", data);
-    contract::peer("broadcast", root, size());
-    return meet("broadcast", data, root, costs_.broadcast(group_, charged_bytes(data)));
-  }
-  Pending send(const View& data, int to) override {
-    contract::moved("send", data);
-    contract::peer("send", to, size());
+  Pending begin_sending(const View& data, int to) {
     Exchange::Message message = message_of(senders_[static_cast<size_t>(to)], data, to);
     message.ready = issue();
     if (side_.kind() == Messages::exchanged) {
@@ -142,9 +214,7 @@ class StagedCommunicator final : public Communicator {
     rendezvous_.post(rank_, to, data, message.ready);
     return sent;
   }
-  Pending receive(const View& data, int from) override {
-    contract::moved("receive", data);
-    contract::peer("receive", from, size());
+  Pending begin_receiving(const View& data, int from) {
     Exchange::Message message =
         message_of(senders_[static_cast<size_t>(from)].reversed(), data, from);
     message.ready = device_.issue(stream_);
@@ -155,14 +225,6 @@ class StagedCommunicator final : public Communicator {
     device_.hold(stream_, [arrival] { return arrival->time(); });
     return Pending(std::make_unique<StagedReceive>(side_, message, arrival));
   }
-  /// Waits for the device too.
-  void barrier() override {
-    meet("barrier", {}, 0, costs_.all_reduce(group_, 0)).wait();
-    device_.synchronize();
-  }
-  void abort(const std::string& reason) noexcept override { rendezvous_.fail(reason); }
-
- private:
   /// Message of which each rank that has the same to send sends its part.
   Exchange::Message message_of(const Senders& senders, const View& data, int peer) {
     return {.rendezvous = &rendezvous_,
@@ -172,27 +234,17 @@ class StagedCommunicator final : public Communicator {
             .data = data,
             .cost = link_cost(costs_, senders, charged_bytes(data) / side_.same.size)};
   }
-  /// When this rank is ready for something that it issues now, behind what was computed so far.
+  /// Returns when this rank is ready for what it issues now, behind what was computed so far.
   double issue() {
     device_.wait(stream_, device_.record(Stream::compute));
     return device_.issue(stream_);
   }
   /// A collective: begins when the last of the ranks is ready for it.
-  Pending meet(std::string_view name, const View& data, int root, double seconds) {
+  Pending meet(const Call& call) {
     if (size() == 1) return {};
-    double begin = 0;
-    const Rendezvous::Call call{
-        .name = name,
-        .in = data,
-        .out = {},
-        .root = root,
-        .part =
-            [&begin](int /*rank*/, const std::vector<Rendezvous::Call>& calls) {
-              for (const Rendezvous::Call& each : calls) begin = std::max(begin, each.ready);
-            },
-        .ready = issue()};
-    rendezvous_.finish(rank_, *rendezvous_.start(rank_, call));
-    return occupy(name, begin, seconds);
+    const double ready = issue();
+    const double begin = rendezvous_.finish(rank_, *rendezvous_.start(rank_, call, ready));
+    return occupy(name_of(call.kind), begin, seconds_of_collective(costs_, group_, call));
   }
   Pending occupy(std::string_view name, double begin, double seconds) {
     device_.occupy_between(stream_, name, begin, begin + seconds);
@@ -227,7 +279,9 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Topol
     stages.push_back(topology.coordinate("stages", member));
     names.push_back(fmt::format("stage {}", stages.back()));
   }
-  rendezvous_ = std::make_unique<Rendezvous>(topology.size(group), deadline, std::move(names));
+  const auto no_part = [](int /*rank*/, const std::vector<Call>& /*calls*/) {};
+  rendezvous_ =
+      std::make_unique<Rendezvous>(topology.size(group), deadline, std::move(names), no_part);
   for (int rank = 0; rank < topology.size(group); ++rank) {
     const int stage = stages[static_cast<size_t>(rank)];
     VirtualDevice& device = *devices.at(static_cast<size_t>(stage));

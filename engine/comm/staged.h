@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "engine/comm/communicator.h"
-#include "engine/comm/exchange.h"
 #include "engine/comm/local.h"
 #include "engine/comm/topology.h"
 #include "kernels/virtual/device.h"
@@ -14,7 +13,10 @@ namespace frugal::engine {
 /// parallelism.
 enum class Replicated : uint8_t { no, over_tensor_group };
 
-/// An Exchange for each stage.
+class Rendezvous;
+
+/// Messages that each stage exchanges with its neighbours.
+class Exchange;
 using Exchanges = std::vector<Exchange>;
 std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devices);
 
@@ -50,10 +52,6 @@ class StagedGroup final : public Group {
               double deadline = LocalGroup::default_deadline);
   ~StagedGroup() override;
 
-  int size() const override { return static_cast<int>(communicators_.size()); }
-  Communicator& communicator(int rank) override {
-    return *communicators_[static_cast<size_t>(rank)];
-  }
   /// Clocks stay where they are.
   void reset() override;
 
@@ -61,7 +59,6 @@ class StagedGroup final : public Group {
   std::shared_ptr<Exchanges> exchanges_;
   std::vector<VirtualDevice*> devices_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
 }  // namespace frugal::engine

@@ -128,17 +128,14 @@ constexpr size_t second_stack_bytes = 8 << 20;
 /// Unwinds the one that waits when the other has failed.
 struct Abandoned {};
 
-}  // namespace
-
-/// The two, of which the first has the caller's stack, and who of them runs.
-class Interleaving::Switch {
+/// Two pieces of work, of which the first has the caller's stack, and who of them runs.
+class FiberPair final : public Interleaving {
  public:
-  explicit Switch(const Work& second) : second_(second) {}
+  explicit FiberPair(const Work& second) : second_(second) {}
 
   void run(const Work& first) {
-    Interleaving self(*this);
     try {
-      first(self);
+      first(*this);
     } catch (const Abandoned&) {  // NOLINT: the second has failed
     } catch (...) {
       failure_ = std::current_exception();
@@ -148,12 +145,12 @@ class Interleaving::Switch {
       go_to_second();
     } else if (!failure_) {  // the first has never waited
       in_second_ = true;
-      second_(self);
+      second_(*this);
     }
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  void before_wait() {
+  void before_wait() override {
     if (in_second_ ? first_over_ : second_over_) return;
     in_second_ ? go_to_first() : go_to_second();
     if (failure_) throw Abandoned();
@@ -187,9 +184,8 @@ class Interleaving::Switch {
         "other (overlap_passes=off)");
   }
   void do_second() {
-    Interleaving self(*this);
     try {
-      second_(self);
+      second_(*this);
     } catch (const Abandoned&) {  // NOLINT: the first has failed
     } catch (...) {
       failure_ = std::current_exception();
@@ -202,9 +198,9 @@ class Interleaving::Switch {
   bool in_second_ = false, first_over_ = false, second_over_ = false;
 };
 
-void Interleaving::run(const Work& first, const Work& second) { Switch(second).run(first); }
+}  // namespace
 
-void Interleaving::before_wait() { between_.before_wait(); }
+void Interleaving::run(const Work& first, const Work& second) { FiberPair(second).run(first); }
 
 void wait_beside(Interleaving* beside, Pending& started) {
   if (beside != nullptr && started.started()) beside->before_wait();

@@ -89,13 +89,10 @@ class Interleaving {
 
   /// Called by the one that is about to wait for other ranks. The other runs until it is about to
   /// wait too, or has ended; returns at once if it has.
-  void before_wait();
+  virtual void before_wait() = 0;
 
- private:
-  class Switch;
-  explicit Interleaving(Switch& between) : between_(between) {}
-
-  Switch& between_;
+ protected:
+  ~Interleaving() = default;
 };
 
 /// Waits for what was started; until then what is `beside` it, if anything is, goes on.

@@ -18,7 +18,7 @@ class Nodes {
     node_ = rank / devices_;
     most_ = std::max(most_, ++here_);
   }
-  /// On the fullest.
+  /// Number on the fullest.
   int most() const { return most_; }
 
  private:

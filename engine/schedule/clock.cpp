@@ -31,9 +31,7 @@ struct Outgoing {
   LinkCost cost;
   std::span<Input> inputs;  // of each microbatch
 
-  Crossing crossing(const Input& input) const {
-    return {input.since.all, {.alone = cost.alone, .beside = cost.beside}};
-  }
+  Crossing crossing(const Input& input) const { return {input.since.all, cost}; }
 };
 
 /// A message that is exchanged, until its sender is through with it.
@@ -160,7 +158,7 @@ class Mail {
   /// Returns when the sender is through with a message that ends then.
   double end_sending(StageState& s, double end) {
     const Outgoing& output = *s.sent->output;
-    const double over = std::max(s.sent->crossing().begin, end - output.cost.buffered);
+    const double over = s.sent->crossing().sender_is_through(end);
     s.streams[output.stream] = end;
     s.hold_up(over);
     s.sent.reset();

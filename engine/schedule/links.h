@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <utility>
 
 #include "engine/namespace.h"
@@ -21,6 +22,8 @@ struct Crossing {
   LinkCost cost = {};
 
   double end() const { return begin + cost.alone; }
+  /// The moment at which its sender can do without a message that ends then.
+  double sender_is_through(double at_end) const { return std::max(begin, at_end - cost.buffered); }
 };
 
 /// Ends of two messages between the same two ranks, in opposite directions: as long as both are

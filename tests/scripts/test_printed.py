@@ -276,7 +276,7 @@ class Nccl(unittest.TestCase):
 
     def test_sums_are_of_the_types_that_it_has(self):
         text = (SOURCE / "engine/comm/communicator.cpp").read_text()
-        (summed,) = re.findall(r"void summed\(.*?\n}", text, re.DOTALL)
+        (summed,) = re.findall(r"bool can_be_summed\(.*?\n}", text, re.DOTALL)
         self.assertEqual(set(re.findall(r"DType::(\w+)", summed)), {"f32", "bf16", "f64"})
 
     def test_a_tag_of_another_commit_is_refused(self):

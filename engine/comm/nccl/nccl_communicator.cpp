@@ -271,70 +271,6 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return peers_.size(); }
 
-  Pending all_reduce(const View& data) override {
-    contract::summed("all-reduce", data);
-    return start({"all-reduce", data}, "ncclAllReduce", [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclAllReduce(data.data, data.data, count(data), nccl_type(data.type), ncclSum, comm,
-                           stream);
-    });
-  }
-  Pending all_gather(const View& shard, const View& all) override {
-    contract::gathered("all-gather", shard, all, size());
-    return start({"all-gather", shard}, "ncclAllGather", [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclAllGather(shard.data, all.data, count(shard), nccl_type(shard.type), comm, stream);
-    });
-  }
-  Pending reduce_scatter(const View& all, const View& shard) override {
-    contract::summed("reduce-scatter", all);
-    contract::gathered("reduce-scatter", shard, all, size());
-    return start({"reduce-scatter", all}, "ncclReduceScatter",
-                 [&](ncclComm_t comm, cudaStream_t stream) {
-                   return ncclReduceScatter(all.data, shard.data, count(shard), nccl_type(all.type),
-                                            ncclSum, comm, stream);
-                 });
-  }
-  Pending all_to_all(const View& from, const View& to) override {
-    contract::exchanged(from, to, size());
-    return start({"all-to-all", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
-      return together([&](const auto& add) {
-        for (int peer = 0; peer < size(); ++peer) {
-          add(issue_send(part_of(from, peer, size()), peer, comm, stream));
-          add(issue_receive(part_of(to, peer, size()), peer, comm, stream));
-        }
-      });
-    });
-  }
-  Pending shift(const View& from, const View& to) override {
-    contract::shifted(from, to);
-    return start({"shift", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
-      return together([&](const auto& add) {
-        add(issue_send(from, (rank_ + 1) % size(), comm, stream));
-        add(issue_receive(to, (rank_ + size() - 1) % size(), comm, stream));
-      });
-    });
-  }
-  Pending broadcast(const View& data, int root) override {
-    contract::moved("broadcast", data);
-    contract::peer("broadcast", root, size());
-    return start({"broadcast", data}, "ncclBroadcast", [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclBroadcast(data.data, data.data, count(data), nccl_type(data.type), root, comm,
-                           stream);
-    });
-  }
-  Pending send(const View& data, int to) override {
-    contract::moved("send", data);
-    contract::peer("send", to, size());
-    return start({"send", data}, "ncclSend", [&](ncclComm_t comm, cudaStream_t stream) {
-      return issue_send(data, to, comm, stream);
-    });
-  }
-  Pending receive(const View& data, int from) override {
-    contract::moved("receive", data);
-    contract::peer("receive", from, size());
-    return start({"receive", data}, "ncclRecv", [&](ncclComm_t comm, cudaStream_t stream) {
-      return issue_receive(data, from, comm, stream);
-    });
-  }
   /// Waits for the device, too.
   void barrier() override {
     device_.make_current();
@@ -348,20 +284,20 @@ class NcclCommunicator final : public Communicator {
 
  private:
   /// Issues a call of NCCL behind what was computed so far.
-  template <class Issue>
-  Pending start(const Watch::Call& what, const char* call, Issue issue) {
+  Pending begin(const Call& call) override {
     device_.make_current();
     connect();
     device_.stay_near();
     device_.wait(stream_, device_.record(Stream::compute));
     auto* const stream = device_.cuda_stream(stream_);
     const auto begin = watch_.notes() ? std::make_shared<const Moment>(stream) : nullptr;
-    link_.use(call, [&](ncclComm_t comm) { return issue(comm, stream); });
+    link_.use(call_of_nccl(call.kind), [&](ncclComm_t comm) { return issue(call, comm, stream); });
     // Only then has it been issued to the stream.
-    watch_.until(what, [this] { return link_.settled(); });
+    const Watch::Call watched{name_of(call.kind), call.from};
+    watch_.until(watched, [this] { return link_.settled(); });
     const auto end = std::make_shared<const Moment>(stream);
     watch_.started(
-        what, [end] { return end->passed(); }, [begin] { return begin && begin->passed(); });
+        watched, [end] { return end->passed(); }, [begin] { return begin && begin->passed(); });
     return Pending(std::make_unique<NcclWork>(peers_, device_, end));
   }
 
@@ -384,6 +320,58 @@ class NcclCommunicator final : public Communicator {
     device_.synchronize();
   }
 
+  /// Name of NCCL's call, for messages.
+  static const char* call_of_nccl(Call::Kind kind) {
+    switch (kind) {
+      case Call::Kind::all_reduce:
+        return "ncclAllReduce";
+      case Call::Kind::all_gather:
+        return "ncclAllGather";
+      case Call::Kind::reduce_scatter:
+        return "ncclReduceScatter";
+      case Call::Kind::broadcast:
+        return "ncclBroadcast";
+      case Call::Kind::send:
+        return "ncclSend";
+      case Call::Kind::receive:
+        return "ncclRecv";
+      default:
+        return "ncclGroupEnd";
+    }
+  }
+  ncclResult_t issue(const Call& call, ncclComm_t comm, cudaStream_t stream) const {
+    const auto& [kind, from, to, peer] = call;
+    const ncclDataType_t type = nccl_type(from.type);
+    switch (kind) {
+      case Call::Kind::all_reduce:
+        return ncclAllReduce(from.data, to.data, count(to), type, ncclSum, comm, stream);
+      case Call::Kind::all_gather:
+        return ncclAllGather(from.data, to.data, count(from), type, comm, stream);
+      case Call::Kind::reduce_scatter:
+        return ncclReduceScatter(from.data, to.data, count(to), type, ncclSum, comm, stream);
+      case Call::Kind::broadcast:
+        return ncclBroadcast(from.data, to.data, count(to), type, peer, comm, stream);
+      case Call::Kind::send:
+        return issue_send(from, peer, comm, stream);
+      case Call::Kind::receive:
+        return issue_receive(to, peer, comm, stream);
+      default:
+        return together([&](const auto& add) { exchange(call, add, comm, stream); });
+    }
+  }
+  /// Sends and receives parts of an all-to-all, or the whole of a shift.
+  template <class Add>
+  void exchange(const Call& call, const Add& add, ncclComm_t comm, cudaStream_t stream) const {
+    if (call.kind == Call::Kind::shift) {
+      add(issue_send(call.from, (rank_ + 1) % size(), comm, stream));
+      add(issue_receive(call.to, (rank_ + size() - 1) % size(), comm, stream));
+      return;
+    }
+    for (int peer = 0; peer < size(); ++peer) {
+      add(issue_send(part_of(call.from, peer, size()), peer, comm, stream));
+      add(issue_receive(part_of(call.to, peer, size()), peer, comm, stream));
+    }
+  }
   static ncclResult_t issue_send(const View& data, int to, ncclComm_t comm, cudaStream_t stream) {
     return ncclSend(data.data, count(data), nccl_type(data.type), to, comm, stream);
   }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <thread>
 
+#include "engine/comm/communicator.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
@@ -25,12 +26,9 @@ void Watch::throw_if_bad() {
 }
 
 void Watch::pass_deadline(const Call& call, uint64_t number) {
-  const std::string text =
-      call.data.empty()
-          ? std::string(call.name)
-          : fmt::format("{} of {} {}", call.name, call.data.size(), name_of(call.data.type));
-  const std::exception_ptr late = std::make_exception_ptr(DeadlinePassed(fmt::format(
-      "rank {}: {} (number {}) did not end within {} s", rank_, text, number, deadline_)));
+  const std::exception_ptr late = std::make_exception_ptr(
+      DeadlinePassed(fmt::format("rank {}: {} (number {}) did not end within {} s", rank_,
+                                 text_of(call.name, call.data), number, deadline_)));
   surroundings_.fail(late);
   std::rethrow_exception(late);
 }

@@ -1,5 +1,3 @@
-#include "engine/comm/processes/connection.h"
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,19 +6,19 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <sstream>
 #include <thread>
 #include <utility>
 
-#include "engine/comm/activity.h"
+#include "engine/comm/processes/world.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
@@ -35,19 +33,6 @@ struct MessageHeader {
 };
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-sockaddr_in at(in_addr_t address, int port) {
-  sockaddr_in result{};
-  result.sin_family = AF_INET;
-  result.sin_addr.s_addr = address;
-  result.sin_port = htons(static_cast<uint16_t>(port));
-  return result;
-}
-
-template <class Call>
-int with_address(sockaddr_in address, Call call) {
-  return call(reinterpret_cast<sockaddr*>(&address), static_cast<socklen_t>(sizeof address));
-}
 
 /// IPv4 addresses of the interfaces that are up, loopback left out.
 std::vector<std::string> own_addresses() {
@@ -67,38 +52,23 @@ std::vector<std::string> own_addresses() {
 }
 
 std::string random_secret() {
-  uint64_t number = 0;
-  if (getrandom(&number, sizeof number, 0) != sizeof number)
-    throw std::runtime_error("the system gives no random number");
-  return fmt::format("{:016x}", number);
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-/// Address of a number or a name; none if nobody knows it.
-std::optional<in_addr_t> resolved(const std::string& host) {
+/// One attempt at a number or a name, which waits a second at most.
+Descriptor try_to_connect(const std::string& host, int port) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return std::nullopt;
-  const in_addr_t address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr.s_addr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0)
+    return Descriptor();
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval second{.tv_sec = 1, .tv_usec = 0};
+  setsockopt(socket.number(), SOL_SOCKET, SO_SNDTIMEO, &second, sizeof second);
+  const int failed = ::connect(socket.number(), found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
-  return address;
-}
-
-/// One attempt, which waits a second at most.
-Descriptor try_to_connect(const std::string& host, int port) {
-  const std::optional<in_addr_t> address = resolved(host);
-  if (!address) return Descriptor();
-  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int begun = with_address(at(*address, port), [&](const sockaddr* peer, socklen_t size) {
-    return ::connect(socket.number(), peer, size);
-  });
-  if (begun != 0 && errno != EINPROGRESS) return Descriptor();
-  pollfd wait{socket.number(), POLLOUT, 0};
-  if (poll(&wait, 1, 1000) <= 0) return Descriptor();
-  int error = 0;
-  socklen_t size = sizeof error;
-  getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error == 0 ? std::move(socket) : Descriptor();
+  return failed == 0 ? std::move(socket) : Descriptor();
 }
 
 }  // namespace
@@ -178,16 +148,17 @@ Listener::Listener(int port, std::string secret)
       secret_(secret.empty() ? random_secret() : std::move(secret)) {
   const int on = 1;
   setsockopt(socket_.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const int bound = with_address(at(INADDR_ANY, port), [&](const sockaddr* own, socklen_t size) {
-    return bind(socket_.number(), own, size);
-  });
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  own.sin_port = htons(static_cast<uint16_t>(port));
+  socklen_t size = sizeof own;
+  auto* const address = reinterpret_cast<sockaddr*>(&own);
+  const int bound = bind(socket_.number(), address, size);
   if (bound != 0 || listen(socket_.number(), SOMAXCONN) != 0)
     throw InputError(fmt::format(
         "port {} of {} cannot be listened at ({}); choose another, with torchrun by --master-port",
         port, host_name(), std::strerror(errno)));
-  sockaddr_in own{};
-  socklen_t size = sizeof own;
-  getsockname(socket_.number(), reinterpret_cast<sockaddr*>(&own), &size);
+  getsockname(socket_.number(), address, &size);
   port_ = ntohs(own.sin_port);
 }
 

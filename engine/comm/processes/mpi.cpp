@@ -21,7 +21,13 @@ namespace frugal::engine {
 namespace {
 
 /// Throws PeerLost with MPI's words unless a call has succeeded; `call` is its name.
-void check(int result, const char* call);
+void check(int result, const char* call) {
+  if (result == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int size = 0;
+  MPI_Error_string(result, text.data(), &size);
+  throw PeerLost(fmt::format("{}: {}", call, text.data()));
+}
 
 /// Memory that is used again.
 class Scratch {
@@ -30,8 +36,21 @@ class Scratch {
     std::unique_ptr<std::byte[]> bytes;
     size_t capacity = 0;
   };
-  Buffer take(size_t bytes);
-  void give_back(Buffer buffer);
+  Buffer take(size_t bytes) {
+    for (Buffer& buffer : free_)
+      if (buffer.capacity >= bytes && buffer.capacity / 2 <= bytes) {
+        std::swap(buffer, free_.back());
+        Buffer taken = std::move(free_.back());
+        free_.pop_back();
+        return taken;
+      }
+    return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+  }
+  void give_back(Buffer buffer) {
+    constexpr size_t most = 8;  // as many as are under way at once, or nearly
+    if (free_.size() == most) free_.erase(free_.begin());
+    free_.push_back(std::move(buffer));
+  }
 
  private:
   std::vector<Buffer> free_;
@@ -46,35 +65,6 @@ struct Flight {
   bool over = false;
 
   void add(MPI_Request request) { requests.push_back(request); }
-};
-
-/// All that one process has under way. Whoever waits lets all of it go on.
-class Flights {
- public:
-  explicit Flights(World& world) : world_(world) {}
-
-  /// A new one, with so many bytes of scratch memory; it goes on from its next advance().
-  std::shared_ptr<Flight> start(size_t scratch = 0);
-  /// Waits until the flight is over. `call` names it in the message of a deadline that passes.
-  void wait(const Flight& flight, const std::function<std::string()>& call);
-  /// Waits until nothing is under way any more.
-  void finish();
-  /// Lets all go on; whether something is still under way then.
-  bool go_on() {
-    advance();
-    return !flights_.empty();
-  }
-  World& world() { return world_; }
-
- private:
-  void advance();
-  void advance(Flight& flight);
-  template <class Ready>
-  void wait_until(const Ready& ready, const std::function<std::string()>& call);
-
-  World& world_;
-  Scratch scratch_;
-  std::list<std::shared_ptr<Flight>> flights_;
 };
 
 /// Policy of a waiting process: it looks again at once, then lets others have the core, for longer
@@ -97,77 +87,65 @@ class Patience {
   int looks_ = 0;
 };
 
-void check(int result, const char* call) {
-  if (result == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int size = 0;
-  MPI_Error_string(result, text.data(), &size);
-  throw PeerLost(fmt::format("{}: {}", call, text.data()));
-}
+/// All that one process has under way. Whoever waits lets all of it go on.
+class Flights {
+ public:
+  explicit Flights(World& world) : world_(world) {}
 
-Scratch::Buffer Scratch::take(size_t bytes) {
-  for (Buffer& buffer : free_)
-    if (buffer.capacity >= bytes && buffer.capacity / 2 <= bytes) {
-      std::swap(buffer, free_.back());
-      Buffer taken = std::move(free_.back());
-      free_.pop_back();
-      return taken;
+  /// A new one, with so many bytes of scratch memory; it goes on from its next advance().
+  std::shared_ptr<Flight> start(size_t scratch = 0) {
+    auto flight = std::make_shared<Flight>();
+    if (scratch > 0) flight->scratch = scratch_.take(scratch);
+    flights_.push_back(flight);
+    return flight;
+  }
+  /// Waits until the flight is over. `call` names it in the message of a deadline that passes.
+  void wait(const Flight& flight, const std::function<std::string()>& call) {
+    wait_until([&] { return flight.over; }, call);
+  }
+  /// Waits until nothing is under way any more.
+  void finish() {
+    wait_until([&] { return flights_.empty(); }, [] { return "what was under way"; });
+  }
+  /// Lets all go on; whether something is still under way then.
+  bool go_on() {
+    for (auto i = flights_.begin(); i != flights_.end();) {
+      advance(**i);
+      i = (*i)->over ? flights_.erase(i) : std::next(i);
     }
-  return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
-}
-
-void Scratch::give_back(Buffer buffer) {
-  constexpr size_t most = 8;  // as many as are under way at once, or nearly
-  if (free_.size() == most) free_.erase(free_.begin());
-  free_.push_back(std::move(buffer));
-}
-
-std::shared_ptr<Flight> Flights::start(size_t scratch) {
-  auto flight = std::make_shared<Flight>();
-  if (scratch > 0) flight->scratch = scratch_.take(scratch);
-  flights_.push_back(flight);
-  return flight;
-}
-
-void Flights::advance(Flight& flight) {
-  int ended = 0;
-  check(MPI_Testall(static_cast<int>(flight.requests.size()), flight.requests.data(), &ended,
-                    MPI_STATUSES_IGNORE),
-        "MPI_Testall");
-  if (ended == 0) return;
-  flight.requests.clear();
-  if (const auto next = std::exchange(flight.next, {})) next(flight);
-  flight.over = flight.requests.empty() && !flight.next;
-  if (flight.over && flight.scratch.capacity > 0) scratch_.give_back(std::move(flight.scratch));
-}
-
-void Flights::advance() {
-  for (auto i = flights_.begin(); i != flights_.end();) {
-    advance(**i);
-    i = (*i)->over ? flights_.erase(i) : std::next(i);
+    return !flights_.empty();
   }
-}
+  World& world() { return world_; }
 
-template <class Ready>
-void Flights::wait_until(const Ready& ready, const std::function<std::string()>& call) {
-  const double begin = activity_clock();
-  for (Patience patience; !ready(); patience.look_again()) {
-    advance();
-    if (!patience.now_and_then()) continue;
-    world_.check();
-    if (const double waited = activity_clock() - begin; waited > world_.deadline())
-      throw DeadlinePassed(fmt::format("rank {}: {} did not end within {} s", world_.rank(), call(),
-                                       world_.deadline()));
+ private:
+  void advance(Flight& flight) {
+    int ended = 0;
+    check(MPI_Testall(static_cast<int>(flight.requests.size()), flight.requests.data(), &ended,
+                      MPI_STATUSES_IGNORE),
+          "MPI_Testall");
+    if (ended == 0) return;
+    flight.requests.clear();
+    if (const auto next = std::exchange(flight.next, {})) next(flight);
+    flight.over = flight.requests.empty() && !flight.next;
+    if (flight.over && flight.scratch.capacity > 0) scratch_.give_back(std::move(flight.scratch));
   }
-}
+  template <class Ready>
+  void wait_until(const Ready& ready, const std::function<std::string()>& call) {
+    const double begin = activity_clock();
+    for (Patience patience; !ready(); patience.look_again()) {
+      (void)go_on();
+      if (!patience.now_and_then()) continue;
+      world_.check();
+      if (activity_clock() - begin > world_.deadline())
+        throw DeadlinePassed(fmt::format("rank {}: {} did not end within {} s", world_.rank(),
+                                         call(), world_.deadline()));
+    }
+  }
 
-void Flights::wait(const Flight& flight, const std::function<std::string()>& call) {
-  wait_until([&] { return flight.over; }, call);
-}
-
-void Flights::finish() {
-  wait_until([&] { return flights_.empty(); }, [] { return "what was under way"; });
-}
+  World& world_;
+  Scratch scratch_;
+  std::list<std::shared_ptr<Flight>> flights_;
+};
 
 MPI_Datatype mpi_type(DType type) {
   switch (type) {
@@ -194,36 +172,29 @@ int count(const View& view) {
   return static_cast<int>(view.size());
 }
 
-/// Elements [begin, end) of what is summed by one rank.
-struct Chunk {
-  int64_t begin, end;
-};
-
-Chunk chunk_of(const View& data, int rank, int ranks) {
-  return {data.size() * rank / ranks, data.size() * (rank + 1) / ranks};
+/// Elements of which one rank computes the sum.
+View chunk_of(const View& data, int rank, int ranks) {
+  const int64_t begin = data.size() * rank / ranks, end = data.size() * (rank + 1) / ranks;
+  return data.flat().sliced(0, begin, end - begin);
 }
-
-View view_of(const View& data, Chunk chunk) {
-  return data.flat().sliced(0, chunk.begin, chunk.end - chunk.begin);
-}
-
-class MpiCommunicator;
 
 /// A collective or message that a rank has started and not yet waited for.
 class MpiWork final : public Pending::Work {
  public:
-  MpiWork(Flights& flights, std::shared_ptr<Flight> flight, std::function<std::string()> call)
-      : flights_(flights), flight_(std::move(flight)), call_(std::move(call)) {}
+  MpiWork(Flights& flights, std::shared_ptr<Flight> flight, const Call& call, uint64_t number)
+      : flights_(flights), flight_(std::move(flight)), call_(call), number_(number) {}
   void wait() override {
     // A rank that unwinds lets its peers down: they hear it from the cluster.
     if (std::uncaught_exceptions() > exceptions_) return;
-    flights_.wait(*flight_, call_);
+    flights_.wait(*flight_,
+                  [this] { return fmt::format("{} (number {})", call_.text(), number_); });
   }
 
  private:
   Flights& flights_;
   const std::shared_ptr<Flight> flight_;
-  const std::function<std::string()> call_;
+  const Call call_;
+  const uint64_t number_;
   const int exceptions_ = std::uncaught_exceptions();
 };
 
@@ -237,116 +208,81 @@ class MpiCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Pending all_reduce(const View& data) override {
-    contract::summed("all-reduce", data);
-    if (size_ == 1) return {};  // a sum of one is what it was
-    return size_ == 2 ? exchange_and_sum(data) : sum_chunks(data);
-  }
-  Pending all_gather(const View& shard, const View& all) override {
-    contract::gathered("all-gather", shard, all, size_);
-    const auto flight = flights_.start();
-    const bool in_place = shard.data == part_of(all, rank_, size_).data;
-    flight->add(request("MPI_Iallgather", [&](MPI_Request* request) {
-      return MPI_Iallgather(in_place ? MPI_IN_PLACE : shard.data, count(shard),
-                            mpi_type(shard.type), all.data, count(shard), mpi_type(shard.type),
-                            comm_, request);
-    }));
-    return pending(flight, "all-gather", shard);
-  }
-  Pending reduce_scatter(const View& all, const View& shard) override {
-    contract::summed("reduce-scatter", all);
-    contract::gathered("reduce-scatter", shard, all, size_);
-    const auto flight = flights_.start(static_cast<size_t>(all.bytes()));
-    std::byte* const arrived = flight->scratch.bytes.get();
-    flight->add(request("MPI_Ialltoall", [&](MPI_Request* request) {
-      return MPI_Ialltoall(all.data, count(shard), mpi_type(all.type), arrived, count(shard),
-                           mpi_type(all.type), comm_, request);
-    }));
-    flight->next = [shard, arrived, this](Flight&) {
-      sum_into(shard, [&](int rank) { return arrived + rank * shard.bytes(); });
-    };
-    return pending(flight, "reduce-scatter", all);
-  }
-  Pending all_to_all(const View& from, const View& to) override {
-    contract::exchanged(from, to, size_);
-    const View part = part_of(from, 0, size_);
-    const auto flight = flights_.start();
-    flight->add(request("MPI_Ialltoall", [&](MPI_Request* request) {
-      return MPI_Ialltoall(from.data, count(part), mpi_type(part.type), to.data, count(part),
-                           mpi_type(part.type), comm_, request);
-    }));
-    return pending(flight, "all-to-all", from);
-  }
-  Pending broadcast(const View& data, int root) override {
-    contract::moved("broadcast", data);
-    contract::peer("broadcast", root, size_);
-    const auto flight = flights_.start();
-    flight->add(request("MPI_Ibcast", [&](MPI_Request* request) {
-      return MPI_Ibcast(data.data, count(data), mpi_type(data.type), root, comm_, request);
-    }));
-    return pending(flight, "broadcast", data);
-  }
-  Pending send(const View& data, int to) override {
-    contract::moved("send", data);
-    contract::peer("send", to, size_);
-    const auto flight = flights_.start(static_cast<size_t>(data.bytes()));
-    const View copy{flight->scratch.bytes.get(), data.type, {data.size()}};
-    std::memcpy(copy.data, data.data, static_cast<size_t>(data.bytes()));
-    flight->add(send_to(copy, to, message_tag));
-    return {};
-  }
-  Pending receive(const View& data, int from) override {
-    contract::moved("receive", data);
-    contract::peer("receive", from, size_);
-    const auto flight = flights_.start();
-    flight->add(receive_from(data, from, message_tag));
-    return pending(flight, "receive", data);
-  }
-  Pending shift(const View& from, const View& to) override {
-    contract::shifted(from, to);
-    const auto flight = flights_.start();
-    const int tag = next_tag();
-    flight->add(receive_from(to, (rank_ + size_ - 1) % size_, tag));
-    flight->add(send_to(from, (rank_ + 1) % size_, tag));
-    return pending(flight, "shift", from);
-  }
-  void barrier() override {
-    const auto flight = flights_.start();
-    flight->add(request("MPI_Ibarrier",
-                        [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); }));
-    pending(flight, "barrier", {}).wait();
-  }
+  void barrier() override { begin({}).wait(); }
   void abort(const std::string& /*reason*/) noexcept override {}  // the cluster tells the world
 
  private:
   static constexpr int message_tag = 0;
 
-  template <class Call>
-  static MPI_Request request(const char* name, Call call) {
+  Pending begin(const Call& call) override {
+    switch (call.kind) {
+      case Call::Kind::all_reduce:
+        if (size_ == 1) return {};  // a sum of one is what it was
+        return size_ == 2 ? exchange_and_sum(call) : sum_chunks(call);
+      case Call::Kind::reduce_scatter:
+        return gather_and_sum(call);
+      case Call::Kind::send:
+        send_copy(call.from, call.peer);
+        return {};
+      default:
+        break;
+    }
+    const auto flight = flights_.start();
+    if (call.kind == Call::Kind::receive) {
+      flight->add(receive_from(call.to, call.peer, message_tag));
+    } else if (call.kind == Call::Kind::shift) {
+      const int tag = next_tag();
+      flight->add(receive_from(call.to, (rank_ + size_ - 1) % size_, tag));
+      flight->add(send_to(call.from, (rank_ + 1) % size_, tag));
+    } else {
+      flight->add(collective(call));
+    }
+    return pending(flight, call);
+  }
+  /// Request of a collective that MPI has.
+  MPI_Request collective(const Call& call) const {
+    const View &from = call.from, &to = call.to;
+    MPI_Datatype const type = mpi_type(from.type);
     MPI_Request made = MPI_REQUEST_NULL;
-    check(call(&made), name);
+    if (call.kind == Call::Kind::all_gather) {
+      const bool in_place = from.data == part_of(to, rank_, size_).data;
+      check(MPI_Iallgather(in_place ? MPI_IN_PLACE : from.data, count(from), type, to.data,
+                           count(from), type, comm_, &made),
+            "MPI_Iallgather");
+    } else if (call.kind == Call::Kind::all_to_all) {
+      const int each = count(part_of(from, 0, size_));
+      check(MPI_Ialltoall(from.data, each, type, to.data, each, type, comm_, &made),
+            "MPI_Ialltoall");
+    } else if (call.kind == Call::Kind::broadcast) {
+      check(MPI_Ibcast(to.data, count(to), type, call.peer, comm_, &made), "MPI_Ibcast");
+    } else {
+      check(MPI_Ibarrier(comm_, &made), "MPI_Ibarrier");
+    }
     return made;
   }
   MPI_Request send_to(const View& data, int to, int tag) const {
-    return request("MPI_Isend", [&](MPI_Request* request) {
-      return MPI_Isend(data.data, count(data), mpi_type(data.type), to, tag, comm_, request);
-    });
+    MPI_Request made = MPI_REQUEST_NULL;
+    check(MPI_Isend(data.data, count(data), mpi_type(data.type), to, tag, comm_, &made),
+          "MPI_Isend");
+    return made;
   }
   MPI_Request receive_from(const View& data, int from, int tag) const {
-    return request("MPI_Irecv", [&](MPI_Request* request) {
-      return MPI_Irecv(data.data, count(data), mpi_type(data.type), from, tag, comm_, request);
-    });
+    MPI_Request made = MPI_REQUEST_NULL;
+    check(MPI_Irecv(data.data, count(data), mpi_type(data.type), from, tag, comm_, &made),
+          "MPI_Irecv");
+    return made;
   }
   /// Tag of a collective made of messages, different from those of others that are under way.
   int next_tag() { return message_tag + 1 + static_cast<int>(tagged_++ % (1 << 14)); }
 
-  Pending pending(std::shared_ptr<Flight> flight, std::string_view name, const View& data) {
-    return Pending(std::make_unique<MpiWork>(
-        flights_, std::move(flight),
-        [name, type = data.type, size = data.size(), empty = data.empty(), number = count_++] {
-          return empty ? fmt::format("{} (number {})", name, number)
-                       : fmt::format("{} of {} {} (number {})", name, size, name_of(type), number);
-        }));
+  Pending pending(std::shared_ptr<Flight> flight, const Call& call) {
+    return Pending(std::make_unique<MpiWork>(flights_, std::move(flight), call, count_++));
+  }
+  void send_copy(const View& data, int to) {
+    const auto flight = flights_.start(static_cast<size_t>(data.bytes()));
+    const View copy{flight->scratch.bytes.get(), data.type, {data.size()}};
+    std::memcpy(copy.data, data.data, static_cast<size_t>(data.bytes()));
+    flight->add(send_to(copy, to, message_tag));
   }
 
   /// sum := Σ of what each rank has, which for rank r lies at of(r).
@@ -358,9 +294,20 @@ class MpiCommunicator final : public Communicator {
     reduce_into(sum.type, sources.data(), size_, 0, sum.size(), &target, 1, 0);
   }
 
+  Pending gather_and_sum(const Call& call) {
+    const View &all = call.from, &shard = call.to;
+    const auto flight = flights_.start(static_cast<size_t>(all.bytes()));
+    std::byte* const arrived = flight->scratch.bytes.get();
+    flight->add(collective({Call::Kind::all_to_all, all, {arrived, all.type, {all.size()}}}));
+    flight->next = [shard, arrived, this](Flight&) {
+      sum_into(shard, [&](int rank) { return arrived + rank * shard.bytes(); });
+    };
+    return pending(flight, call);
+  }
   /// All-reduce of two ranks: each sends all it has and sums all. No rank waits for what another
   /// does after it has started, and no more is sent than in chunks.
-  Pending exchange_and_sum(const View& data) {
+  Pending exchange_and_sum(const Call& call) {
+    const View& data = call.to;
     const auto flight = flights_.start(static_cast<size_t>(data.bytes()));
     std::byte* const arrived = flight->scratch.bytes.get();
     const int tag = next_tag();
@@ -369,11 +316,12 @@ class MpiCommunicator final : public Communicator {
     flight->next = [data, arrived, this](Flight&) {
       sum_into(data, [&](int rank) -> const void* { return rank == rank_ ? data.data : arrived; });
     };
-    return pending(flight, "all-reduce", data);
+    return pending(flight, call);
   }
   /// All-reduce of more ranks: rank r sums chunk r of everybody's, and sends the sum to everybody.
-  Pending sum_chunks(const View& data) {
-    const View own = view_of(data, chunk_of(data, rank_, size_));
+  Pending sum_chunks(const Call& call) {
+    const View& data = call.to;
+    const View own = chunk_of(data, rank_, size_);
     const auto flight = flights_.start(static_cast<size_t>(own.bytes() * size_));
     std::byte* const arrived = flight->scratch.bytes.get();
     const int tag = next_tag();
@@ -384,7 +332,7 @@ class MpiCommunicator final : public Communicator {
     }
     for (int i = 1; i < size_; ++i) {
       const int peer = (rank_ + size_ - i) % size_;
-      flight->add(send_to(view_of(data, chunk_of(data, peer, size_)), peer, tag));
+      flight->add(send_to(chunk_of(data, peer, size_), peer, tag));
     }
     flight->next = [data, own, arrived, tag_of_sums, this](Flight& sums) {
       sum_into(own, [&](int rank) -> const void* {
@@ -392,11 +340,11 @@ class MpiCommunicator final : public Communicator {
       });
       for (int i = 1; i < size_; ++i) {
         const int peer = (rank_ + i) % size_;
-        sums.add(receive_from(view_of(data, chunk_of(data, peer, size_)), peer, tag_of_sums));
+        sums.add(receive_from(chunk_of(data, peer, size_), peer, tag_of_sums));
         sums.add(send_to(own, peer, tag_of_sums));
       }
     };
-    return pending(flight, "all-reduce", data);
+    return pending(flight, call);
   }
 
   Flights& flights_;
@@ -410,7 +358,7 @@ class MpiGroup final : public Group {
   MpiGroup(std::shared_ptr<Flights> flights, MPI_Comm comm)
       : flights_(std::move(flights)), comm_(comm) {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    communicator_ = std::make_unique<MpiCommunicator>(*flights_, comm_);
+    communicators_.push_back(std::make_unique<MpiCommunicator>(*flights_, comm_));
   }
   ~MpiGroup() override {
     if (flights_->world().failure()) return;  // what is under way would never end
@@ -421,14 +369,9 @@ class MpiGroup final : public Group {
     }
   }
 
-  int size() const override { return communicator_->size(); }
-  Communicator& communicator(int /*rank*/) override { return *communicator_; }
-  void reset() override {}  // a world that has failed has ended
-
  private:
   std::shared_ptr<Flights> flights_;
   MPI_Comm comm_;
-  std::unique_ptr<MpiCommunicator> communicator_;
 };
 
 /// A group of one needs no MPI, but all take part in dividing the world.

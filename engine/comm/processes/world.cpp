@@ -1,16 +1,19 @@
 #include "engine/comm/processes/world.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Activity::Call, name, group, number, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Activity::State, call, waiting, since, not_finite, not_finite_at)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failure, kind, rank, reason, bytes)
+
 namespace {
 
 using nlohmann::json;
@@ -32,23 +35,11 @@ std::string in_cbor(const json& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::string serialized(const Activity::State& state) {
-  const auto of = [](const Activity::Call& call) {
-    return json::array({call.name, call.group, call.number, call.bytes});
-  };
-  return in_cbor(json::array({of(state.call), state.waiting, activity_clock() - state.since,
-                              of(state.not_finite), state.not_finite_at}));
-}
-
-/// The state of a process whose clock may differ.
-Activity::State parsed_state(const std::string& text) {
-  const json state = json::from_cbor(text);
-  const auto call = [](const json& of) { return Activity::Call{of[0], of[1], of[2], of[3]}; };
-  return {.call = call(state[0]),
-          .waiting = state[1],
-          .since = activity_clock() - state[2].get<double>(),
-          .not_finite = call(state[3]),
-          .not_finite_at = state[4]};
+/// The state with `since` as seconds before now, or the moment so many seconds before now: the
+/// clocks of processes may differ.
+Activity::State turned(Activity::State state) {
+  state.since = activity_clock() - state.since;
+  return state;
 }
 
 }  // namespace
@@ -58,11 +49,9 @@ World::World(int rank, int size, const Tell& tell, Options options)
   activity_.reset();
   heard_.resize(static_cast<size_t>(size));
   for (Heard& rank : heard_) rank.at = activity_clock();
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC) != 0)
-    throw InputError("the system gives no pipe; raise the limit of open files");
-  wake_read_ = Descriptor(ends[0]);
-  wake_write_ = Descriptor(ends[1]);
+  wake_ = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!wake_.open())
+    throw InputError("the system gives no more descriptors; raise the limit of open files");
   connect(tell);
   if (rank_ == 0 && failure_) tell_failure();  // to those that have connected since
   thread_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
@@ -126,12 +115,12 @@ bool World::welcome(std::unique_ptr<Connection>& connection, const std::string& 
   return known;
 }
 
-void World::wake() const { (void)!::write(wake_write_.number(), "", 1); }
+void World::wake() const { eventfd_write(wake_.number(), 1); }
 
 void World::listen(const std::stop_token& stop) {
   double next_beat = 0;
   while (!stop.stop_requested()) {
-    std::vector<pollfd> wait{{wake_read_.number(), POLLIN, 0}};
+    std::vector<pollfd> wait{{wake_.number(), POLLIN, 0}};
     {
       const Lock lock(mutex_);
       for (const auto& peer : peers_) {
@@ -141,9 +130,8 @@ void World::listen(const std::stop_token& stop) {
       }
     }
     poll(wait.data(), wait.size(), std::chrono::milliseconds(beat_every).count());
-    std::array<char, 64> woken{};
-    while (::read(wake_read_.number(), woken.data(), woken.size()) > 0) {
-    }
+    eventfd_t woken = 0;
+    eventfd_read(wake_.number(), &woken);
     Lock lock(mutex_);
     for (size_t peer = 0; peer < peers_.size(); ++peer)
       if (peers_[peer]) read(peer);
@@ -161,7 +149,7 @@ void World::listen(const std::stop_token& stop) {
 
 void World::beat() {
   const Message beat{
-      .kind = Message::Kind::beat, .rank = rank_, .body = serialized(activity_.state())};
+      .kind = Message::Kind::beat, .rank = rank_, .body = in_cbor(turned(activity_.state()))};
   for (size_t peer = 0; peer < peers_.size(); ++peer) send_to(peer, beat);
 }
 
@@ -182,7 +170,7 @@ void World::handle(const Message& message) {
   of.at = activity_clock();
   switch (message.kind) {
     case Message::Kind::beat:
-      of.state = parsed_state(message.body);
+      of.state = turned(json::from_cbor(message.body));
       break;
     case Message::Kind::value:
     case Message::Kind::gathered:
@@ -194,9 +182,9 @@ void World::handle(const Message& message) {
       break;
     case Message::Kind::failed:
       if (rank_ == 0)
-        consider(Failure::parsed(message.body), Noticed::reported);
+        consider(json::from_cbor(message.body), Noticed::reported);
       else
-        settle(Failure::parsed(message.body));
+        settle(json::from_cbor(message.body));
       break;
     case Message::Kind::bye:
       of.of = Heard::Of::ended;
@@ -267,7 +255,7 @@ void World::settle_when_due() {
 }
 
 void World::tell_failure() {
-  const Message message{.kind = Message::Kind::failed, .rank = 0, .body = failure_->serialized()};
+  const Message message{.kind = Message::Kind::failed, .rank = 0, .body = in_cbor(*failure_)};
   for (size_t peer = 1; peer < peers_.size(); ++peer) send_to(peer, message);
 }
 
@@ -329,7 +317,7 @@ Failure World::fail(const Failure& failure) {
     consider(failure, Noticed::reported);
   else if (!failure_) {
     beat();  // what this rank does belongs to it
-    send_to(0, {.kind = Message::Kind::failed, .rank = rank_, .body = failure.serialized()});
+    send_to(0, {.kind = Message::Kind::failed, .rank = rank_, .body = in_cbor(failure)});
   }
   wake();
   changed_.wait_for(lock, std::chrono::duration<double>(word_of_rank_0),

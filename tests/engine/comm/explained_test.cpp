@@ -78,25 +78,22 @@ TEST(Explained, AUsersMistakeAndStopStayAsTheyAre) {
               "text");
 }
 
-TEST(Failures, GoFromOneProcessToAnotherAsTheyAre) {
-  const auto thrown = [](const auto& error) {
-    return failure_of(std::make_exception_ptr(error), 3);
-  };
-  const Failure memory = Failure::parsed(thrown(OutOfMemory("full", 7, 8, 9)).serialized());
-  EXPECT_EQ(memory.rank, 3);
-  try {
-    raise(memory);
-  } catch (const OutOfMemory& error) {
-    EXPECT_STREQ(error.what(), "full");
-    EXPECT_EQ(error.missing(), 7 + 8 - 9);
-  }
-  EXPECT_THROW(raise(thrown(InputError(""))), InputError);
-  EXPECT_THROW(raise(thrown(DeadlinePassed(""))), DeadlinePassed);
-  EXPECT_THROW(raise(thrown(PeerLost(""))), PeerLost);
-  EXPECT_THROW(raise(thrown(WrongNumbers(""))), WrongNumbers);
-  EXPECT_THROW(raise(thrown(Interrupted())), Interrupted);
-  EXPECT_THROW(raise(thrown(std::logic_error(""))), std::runtime_error);
-  EXPECT_THROW(raise(thrown(std::bad_alloc())), OutOfMemory);
+/// Raises a failure as processes hear of it.
+template <class Thrown, class Error>
+void expect_raised(const Error& error) {
+  EXPECT_THROW(raise(failure_of(std::make_exception_ptr(error), 3)), Thrown);
+}
+
+TEST(Failures, AreRaisedAsTheErrorsThatTheyWere) {
+  expect_raised<OutOfMemory>(OutOfMemory("full", 7, 8, 9));
+  expect_raised<OutOfMemory>(std::bad_alloc());
+  expect_raised<CannotWrite>(CannotWrite("full"));
+  expect_raised<InputError>(InputError(""));
+  expect_raised<DeadlinePassed>(DeadlinePassed(""));
+  expect_raised<PeerLost>(PeerLost(""));
+  expect_raised<WrongNumbers>(WrongNumbers(""));
+  expect_raised<Interrupted>(Interrupted());
+  expect_raised<std::runtime_error>(std::logic_error(""));
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
-#include "engine/comm/message_edges.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 
+#include "engine/comm/decorated.h"
 #include "kernels/support/error.h"
 #include "tests/engine/comm/group.h"
 #include "tests/support/message_of.h"
@@ -46,7 +45,7 @@ TEST(MessageEdges, CarriesMessagesAroundInEitherDirection) {
     for (const int step : {1, size - 1}) expect_messages_to_go_around(size, step);
 }
 
-/// In a V stages send to both sides at once.
+/// Stages of a V send to both sides at once.
 TEST(MessageEdges, CarriesMessagesBothWays) {
   const std::vector<MessageEdges::Edge> edges = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
   MessageEdges line(

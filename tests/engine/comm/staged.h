@@ -4,8 +4,8 @@
 
 namespace frugal::engine {
 
-/// Where a message of `unit` takes 1 s within a node and 2 s between two, and an all-reduce of it
-/// by two stages of a node 1.25 s, all without rounding.
+/// A machine on which a message of `unit` takes 1 s within a node and 2 s between two, and an
+/// all-reduce of it by two stages of a node 1.25 s, all without rounding.
 inline Machine round_machine() {
   Machine machine = find_machine("a100-selene");
   machine.launch_overhead = 0;
@@ -21,10 +21,14 @@ inline Machine round_machine() {
 }
 inline const View unit{nullptr, DType::f32, {1 << 17}};
 
+/// Rules of a device whose messages hold up stages.
+inline DeviceRules messages_are(Messages kind) { return {.messages = {.kind = kind}}; }
+
 /// The stages of a pipeline with their groups.
 struct Pipeline {
-  explicit Pipeline(const Machine& machine, const ParallelSizes& sizes, double deadline = 60,
-                    Replicated replicated = Replicated::no, const DeviceRules& rules = {}) {
+  explicit Pipeline(const Machine& machine, const ParallelSizes& sizes,
+                    const DeviceRules& rules = {}, Replicated replicated = Replicated::no,
+                    double deadline = 60) {
     for (int stage = 0; stage < sizes.stages; ++stage) {
       owned.push_back(std::make_unique<VirtualDevice>(machine, rules));
       devices.push_back(owned.back().get());
@@ -46,7 +50,7 @@ struct Pipeline {
   double clock(int stage, const StreamSpec& stream) const {
     return clock(stage, devices[static_cast<size_t>(stage)]->stream(stream));
   }
-  /// When what a stage computed began.
+  /// Begins of what a stage computed.
   std::vector<double> begins(size_t stage) const {
     std::vector<double> times;
     for (const auto& interval : devices[stage]->log())

@@ -12,7 +12,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(StagedGroupFailure, DeadlineNamesTheStageAndTheMessage) {
-  Pipeline pipeline(round_machine(), {.stages = 4}, 0.05);
+  Pipeline pipeline(round_machine(), {.stages = 4}, {}, Replicated::no, 0.05);
   pipeline.forward->communicator(1).send(unit, 2).wait();
   Communicator& c = pipeline.forward->communicator(2);
   c.receive(unit, 1).wait();
@@ -23,7 +23,7 @@ TEST(StagedGroupFailure, DeadlineNamesTheStageAndTheMessage) {
 }
 
 TEST(StagedGroupFailure, DeadlineNamesTheEnds) {
-  Pipeline pipeline(round_machine(), {.stages = 4}, 0.05);
+  Pipeline pipeline(round_machine(), {.stages = 4}, {}, Replicated::no, 0.05);
   EXPECT_THAT(
       message_of<DeadlinePassed>([&] { (void)pipeline.ends->communicator(0).all_reduce(unit); }),
       AllOf(HasSubstr("stage 0: all-reduce of 131072 f32"), HasSubstr("stage 3 did not come")));
@@ -62,27 +62,6 @@ TEST(StagedGroupFailure, MessagesThatDoNotFit) {
                     [&] { pipeline.forward->communicator(1).receive(other, 0).wait(); }),
                 AllOf(HasSubstr("131072 f32 by stage 0"), HasSubstr("by stage 1")));
   }
-}
-
-TEST(StagedGroupFailure, CollectivesThatDoNotFit) {
-  Pipeline pipeline(round_machine(), {.stages = 2});
-  on_every_rank(*pipeline.all, [](Communicator& c) {
-    EXPECT_THAT(message_of<std::logic_error>([&] {
-                  if (c.rank() == 0) (void)c.all_reduce(unit);
-                  if (c.rank() == 1) (void)c.broadcast(unit, 0);
-                }),
-                AllOf(HasSubstr("all-reduce of 131072 f32 on stage 0"),
-                      HasSubstr("broadcast of 131072 f32 on stage 1")));
-  });
-}
-
-TEST(StagedGroupContract, ViewsThatDoNotFit) {
-  Pipeline pipeline(round_machine(), {.stages = 2});
-  Communicator& c = pipeline.all->communicator(0);
-  EXPECT_THROW((void)c.all_reduce(View(nullptr, DType::i32, {4})), std::invalid_argument);
-  EXPECT_THROW((void)c.all_gather(unit, unit), std::invalid_argument);
-  EXPECT_THROW((void)c.send(unit, 2), std::invalid_argument);
-  EXPECT_THROW((void)c.receive(unit, -1), std::invalid_argument);
 }
 
 }  // namespace

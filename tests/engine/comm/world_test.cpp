@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "kernels/support/error.h"
 #include "tests/support/message_of.h"
@@ -14,19 +15,32 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A world whose processes are threads: each calls `body` with its own end of it.
+/// A place where the ends of a world, which are threads here, learn of rank 0's address.
+class Meeting {
+ public:
+  World join(int rank, int size, World::Options options = {.deadline = 60}) {
+    const auto tell = [&](const std::string& own) {
+      if (rank == 0) address_.set_value(own);
+      return told_.get();
+    };
+    return {rank, size, tell, std::move(options)};
+  }
+  std::string address() const { return told_.get(); }
+  /// Connection of a process that then does as a test wants.
+  Connection connect(int rank) const { return connect_to(address(), rank, 10); }
+
+ private:
+  std::promise<std::string> address_;
+  const std::shared_future<std::string> told_ = address_.get_future();
+};
+
+/// Each process calls `body` with its own end of the world.
 void in_world(int size, const std::function<void(World&)>& body, double deadline = 60) {
-  std::promise<std::string> address;
-  const std::shared_future<std::string> told = address.get_future();
+  Meeting meeting;
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
-      World world(rank, size,
-                  [&](const std::string& own) {
-                    if (rank == 0) address.set_value(own);
-                    return told.get();
-                  },
-                  {.deadline = deadline});
+      World world = meeting.join(rank, size, {.deadline = deadline});
       body(world);
     });
 }
@@ -49,12 +63,13 @@ TEST(World, AFailureIsEverybodysAndStays) {
   std::atomic<int> told = 0;
   in_world(4, [&](World& world) {
     if (world.rank() == 2)
-      world.fail({.kind = Failure::Kind::wrong_numbers, .rank = 2, .reason = "nan"});
+      world.fail({Failure::Kind::out_of_memory, world.rank(), "no room", {7, 8, 9}});
     for (int i = 0; i < 2; ++i) {
       try {
         world.exchange("");
-      } catch (const WrongNumbers& error) {
-        EXPECT_STREQ(error.what(), "rank 2: nan");
+      } catch (const OutOfMemory& error) {
+        EXPECT_STREQ(error.what(), "rank 2: no room");
+        EXPECT_EQ(error.missing(), 7 + 8 - 9);
         ++told;
       }
     }
@@ -107,21 +122,17 @@ TEST(World, ARankThatDoesNotComeIsNamed) {
 
 TEST(World, OneThatIsGoneWithoutAWordIsLost) {
   // A process that is killed closes its connections; a world that nobody has left does not.
-  std::promise<std::string> address;
-  const std::shared_future<std::string> told = address.get_future();
+  Meeting meeting;
   std::jthread first([&] {
-    World world(0, 3, [&](const std::string& own) {
-      address.set_value(own);
-      return own;
-    });
+    World world = meeting.join(0, 3);
     const std::string error = message_of<PeerLost>([&] { world.exchange(""); });
     EXPECT_THAT(error, HasSubstr("rank 2: lost: its process was killed, or has crashed; rank 0 "));
   });
   std::jthread second([&] {
-    World world(1, 3, [&](const std::string&) { return told.get(); });
+    World world = meeting.join(1, 3);
     EXPECT_THAT(message_of<PeerLost>([&] { world.exchange(""); }), HasSubstr("rank 2: lost"));
   });
-  Connection killed = connect_to(told.get(), 2, 10);
+  Connection killed = meeting.connect(2);
   killed.flush();
   std::this_thread::yield();
   killed.close();
@@ -129,21 +140,17 @@ TEST(World, OneThatIsGoneWithoutAWordIsLost) {
 
 /// NCCL and MPI may miss a process before the world does.
 TEST(World, OneThatIsGoneIsTheCauseOfWhatOthersReport) {
-  std::promise<std::string> address;
-  const std::shared_future<std::string> told = address.get_future();
+  Meeting meeting;
   std::atomic<bool> reports = false;
   std::jthread first([&] {
-    World world(0, 2, [&](const std::string& own) {
-      address.set_value(own);
-      return own;
-    });
+    World world = meeting.join(0, 2);
     reports = true;
     const Failure failure =
         world.fail({.kind = Failure::Kind::peer_lost, .rank = 0, .reason = "a link went down"});
     EXPECT_EQ(failure.rank, 1);
     EXPECT_THAT(failure.reason, HasSubstr("rank 1: lost: its process was killed"));
   });
-  Connection killed = connect_to(told.get(), 1, 10);
+  Connection killed = meeting.connect(1);
   killed.flush();
   while (!reports || killed.receive().empty()) std::this_thread::yield();  // a beat comes later
   killed.close();
@@ -151,51 +158,40 @@ TEST(World, OneThatIsGoneIsTheCauseOfWhatOthersReport) {
 
 /// Whoever reports something has a reason of its own, whatever becomes of it then.
 TEST(World, OneThatIsGoneAfterItsReportIsNotLost) {
-  std::promise<std::string> address;
-  const std::shared_future<std::string> told = address.get_future();
+  Meeting meeting;
   std::jthread first([&] {
-    World world(0, 2, [&](const std::string& own) {
-      address.set_value(own);
-      return own;
-    });
+    World world = meeting.join(0, 2);
     EXPECT_EQ(message_of<std::runtime_error>([&] { world.exchange(""); }), "rank 1: thrown");
   });
-  Connection second = connect_to(told.get(), 1, 10);
+  Connection second = meeting.connect(1);
+  const auto thrown = nlohmann::json::to_cbor(
+      {{"kind", Failure::Kind::error}, {"rank", 1}, {"reason", "thrown"}, {"bytes", {0, 0, 0}}});
   second.send({.kind = Message::Kind::failed,
                .rank = 1,
-               .body = Failure{.rank = 1, .reason = "thrown"}.serialized()});
+               .body = std::string(thrown.begin(), thrown.end())});
   second.close();
 }
 
 TEST(World, AStrangerIsNotLetIn) {
-  std::promise<std::string> address;
-  const std::shared_future<std::string> told = address.get_future();
+  Meeting meeting;
   std::jthread first([&] {
-    World world(0, 2, [&](const std::string& own) {
-      address.set_value(own);
-      return own;
-    });
+    World world = meeting.join(0, 2);
     EXPECT_EQ(world.exchange("a").back(), "b");
   });
-  std::string wrong = told.get();
+  std::string wrong = meeting.address();
   wrong.replace(wrong.find(' ') + 1, 16, "0123456789abcdef");
   Connection stranger = connect_to(wrong, 1, 10);
   stranger.send({.kind = Message::Kind::value, .rank = 1, .body = "stranger"});
-  World world(1, 2, [&](const std::string&) { return told.get(); });
+  World world = meeting.join(1, 2);
   EXPECT_EQ(world.exchange("b").front(), "a");
 }
 
 TEST(World, AUserWhoWantsToStopEndsItForAll) {
   std::atomic<bool> stop = false;
-  std::promise<std::string> address;
-  const std::shared_future<std::string> told = address.get_future();
+  Meeting meeting;
   const auto of = [&](int rank) {
-    World world(rank, 2,
-                [&](const std::string& own) {
-                  if (rank == 0) address.set_value(own);
-                  return told.get();
-                },
-                {.deadline = 60, .stop = [&, rank] { return rank == 1 && stop; }});
+    World world =
+        meeting.join(rank, 2, {.deadline = 60, .stop = [&, rank] { return rank == 1 && stop; }});
     try {
       stop = true;
       world.exchange("");
