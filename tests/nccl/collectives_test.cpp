@@ -1,14 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "engine/comm/nccl/nccl.h"
 #include "kernels/cuda/gpus.h"
-#include "tests/engine/comm/group.h"
 #include "tests/main/left_out.h"
-#include "tests/nccl/cluster.h"
+#include "tests/nccl/bodies.h"
 #include "tests/nccl/setting.h"
 
 // NCCL's communicators against those that the CPU's ranks use. The thread sanitizer does not know
@@ -21,54 +19,6 @@ using testing::of_ranks;
 template <class T>
 class NcclCollectives : public ::testing::Test {
  protected:
-  static constexpr int64_t count = 1000;
-  using Values = std::vector<T>;
-
-  Values input(int rank, int64_t size) const {
-    Values values = random_values<T>(size, static_cast<uint64_t>(100 + rank));
-    if (absolute_)
-      for (T& value : values) value = static_cast<T>(std::abs(static_cast<float>(value)));
-    return values;
-  }
-  static Values read(Rank& rank, const Tensor& tensor) { return testing::read<T>(rank, tensor); }
-  static Tensor write(Rank& rank, const Values& values) { return testing::write(rank, values); }
-  static Tensor blank(Rank& rank, int64_t size) { return rank.allocate(dtype_of<T>, {size}); }
-
-  /// Runs body(rank) → values on every rank of both, and compares.
-  template <class Body>
-  void compare(Body body) {
-    for (const int ranks : {2, 4, 8}) {
-      if (ranks > testing::most_ranks()) break;
-      const auto values = [&](Cluster& cluster) { return of_each(cluster, body); };
-      const auto nccl = values(*make_cuda_cluster(of_ranks(ranks), deadline));
-      const auto cpu = values(*make_cpu_cluster(of_ranks(ranks), 1));
-      for (size_t r = 0; r < cpu.size(); ++r)
-        EXPECT_TRUE(same_bits(nccl[r], cpu[r])) << r << " of " << ranks;
-    }
-  }
-  /// Compares sums, whose order NCCL chooses. Those of absolute values bound how much each
-  /// addition may round.
-  template <class Body>
-  void compare_sums(Body body) {
-    for (const int ranks : {2, 4, 8}) {
-      if (ranks > testing::most_ranks()) break;
-      const auto values = [&](Cluster& cluster) { return of_each(cluster, body); };
-      const auto nccl = values(*make_cuda_cluster(of_ranks(ranks), deadline));
-      const auto cpu = values(*make_cpu_cluster(of_ranks(ranks), 1));
-      absolute_ = true;
-      const auto bounds = values(*make_cpu_cluster(of_ranks(ranks), 1));
-      absolute_ = false;
-      const bool exact = testing::sums_like_cpu(ranks);
-      for (size_t r = 0; r < cpu.size(); ++r)
-        for (size_t i = 0; i < cpu[r].size(); ++i)
-          ASSERT_NEAR(number(nccl[r][i]), number(cpu[r][i]),
-                      exact ? 0 : 2 * ranks * rounding() * number(bounds[r][i]))
-              << i << ", rank " << r << " of " << ranks;
-    }
-  }
-
- private:
-  static constexpr double deadline = 60;
   static constexpr double rounding() {
     if constexpr (dtype_of<T> == DType::bf16) {
       return 1.0 / 256;
@@ -82,85 +32,34 @@ class NcclCollectives : public ::testing::Test {
     else
       return value;
   }
-  template <class Body>
-  static std::vector<Values> of_each(Cluster& cluster, const Body& body) {
-    std::vector<Values> all(static_cast<size_t>(cluster.local_ranks()));
-    cluster.run(
-        [&](Rank& rank) { all[static_cast<size_t>(rank.tensor_group.rank())] = body(rank); });
-    return all;
-  }
-
-  bool absolute_ = false;
 };
 
 using Types = ::testing::Types<float, Bf16, double>;
 TYPED_TEST_SUITE(NcclCollectives, Types, TypeNames);
 
-TYPED_TEST(NcclCollectives, AllReduce) {
-  this->compare_sums([this](Rank& rank) {
-    const Tensor data = this->write(rank, this->input(rank.tensor_group.rank(), this->count));
-    rank.tensor_group.all_reduce(data).wait();
-    rank.tensor_group.all_reduce(data).wait();
-    return this->read(rank, data);
-  });
-}
-
-TYPED_TEST(NcclCollectives, AllGather) {
-  this->compare([this](Rank& rank) {
-    const Tensor shard = this->write(rank, this->input(rank.tensor_group.rank(), this->count));
-    const Tensor all = this->blank(rank, this->count * rank.tensor_group.size());
-    rank.tensor_group.all_gather(shard, all).wait();
-    return this->read(rank, all);
-  });
-}
-
-TYPED_TEST(NcclCollectives, ReduceScatter) {
-  this->compare_sums([this](Rank& rank) {
-    Communicator& c = rank.tensor_group;
-    const Tensor all = this->write(rank, this->input(c.rank(), this->count * c.size()));
-    const Tensor shard = this->blank(rank, this->count);
-    c.reduce_scatter(all, shard).wait();
-    return this->read(rank, shard);
-  });
-}
-
-TYPED_TEST(NcclCollectives, AllToAll) {
-  this->compare([this](Rank& rank) {
-    Communicator& c = rank.tensor_group;
-    const Tensor from = this->write(rank, this->input(c.rank(), this->count * c.size()));
-    const Tensor to = this->blank(rank, this->count * c.size());
-    c.all_to_all(from, to).wait();
-    return this->read(rank, to);
-  });
-}
-
-TYPED_TEST(NcclCollectives, Shift) {
-  this->compare([this](Rank& rank) {
-    Communicator& c = rank.tensor_group;
-    const Tensor from = this->write(rank, this->input(c.rank(), this->count));
-    const Tensor to = this->blank(rank, this->count);
-    c.shift(from, to).wait();
-    return this->read(rank, to);
-  });
-}
-
-TYPED_TEST(NcclCollectives, BroadcastFromTheLast) {
-  this->compare([this](Rank& rank) {
-    Communicator& c = rank.tensor_group;
-    const Tensor data = this->write(rank, this->input(c.rank(), this->count));
-    c.broadcast(data, c.size() - 1).wait();
-    return this->read(rank, data);
-  });
-}
-
-TYPED_TEST(NcclCollectives, MessagesDownTheLine) {
-  this->compare([this](Rank& rank) {
-    Communicator& c = rank.tensor_group;
-    const Tensor data = this->write(rank, this->input(c.rank(), this->count));
-    if (c.rank() > 0) c.receive(data, c.rank() - 1).wait();
-    if (c.rank() + 1 < c.size()) c.send(data, c.rank() + 1).wait();
-    return this->read(rank, data);
-  });
+/// NCCL chooses the order of sums. Those of absolute values bound how much each addition may round.
+TYPED_TEST(NcclCollectives, AreThoseOfTheCpu) {
+  constexpr int64_t count = 1000;
+  for (const int ranks : {2, 4, 8}) {
+    if (ranks > testing::most_ranks()) break;
+    const auto nccl = make_cuda_cluster(testing::of_replicas(ranks), 60);
+    const auto cpu = make_cpu_cluster(testing::of_replicas(ranks), 1);
+    for (const auto& body : testing::collective_bodies<TypeParam>()) {
+      SCOPED_TRACE(::testing::Message() << body.name << " of " << ranks);
+      const auto ours = testing::results(*nccl, body, count);
+      const auto theirs = testing::results(*cpu, body, count);
+      if (!body.sums || testing::sums_like_cpu(ranks)) {
+        for (size_t r = 0; r < ours.size(); ++r) EXPECT_TRUE(same_bits(ours[r], theirs[r])) << r;
+        continue;
+      }
+      const auto bounds = testing::results(*cpu, body, count, true);
+      for (size_t r = 0; r < ours.size(); ++r)
+        for (size_t i = 0; i < ours[r].size(); ++i)
+          ASSERT_NEAR(this->number(ours[r][i]), this->number(theirs[r][i]),
+                      2 * ranks * this->rounding() * this->number(bounds[r][i]))
+              << i << ", rank " << r;
+    }
+  }
 }
 
 FRUGAL_LEFT_OUT(thread, "NcclOrder.*",

@@ -21,7 +21,7 @@ inline void share_sequences(RunConfig& run, ContextKind kind) {
   run.model.dropout = 0;
 }
 
-/// In buckets, or in units, beside the tensor-parallel sums of a backward pass.
+/// Sums in buckets, or in units, beside the tensor-parallel sums of a backward pass.
 inline void overlap_sums(RunConfig& run, Shard shard) {
   run.tensor_parallel = run.data_parallel = run.microbatches = 2;
   run.micro_batch = 1;

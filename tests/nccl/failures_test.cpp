@@ -100,20 +100,5 @@ TEST(NcclFailure, ARankThatNeverConnectsIsNoticed) {
             "rank 0: connecting the ranks (number 0) did not end within 0.3 s");
 }
 
-TEST(NcclContract, ViewsThatDoNotFit) {
-  const auto cluster = make_cuda_cluster(of_ranks(2));
-  cluster->run([](Rank& rank) {
-    Communicator& c = rank.tensor_group;
-    const Tensor data = rank.allocate(DType::f32, {8}), wrong = rank.allocate(DType::f32, {15});
-    const Tensor integers = rank.allocate(DType::i32, {8});
-    EXPECT_THROW((void)c.all_reduce(integers), std::invalid_argument);
-    EXPECT_THROW((void)c.all_gather(data, wrong), std::invalid_argument);
-    EXPECT_THROW((void)c.reduce_scatter(wrong, data), std::invalid_argument);
-    EXPECT_THROW((void)c.all_to_all(wrong, wrong), std::invalid_argument);
-    EXPECT_THROW((void)c.broadcast(data, 2), std::invalid_argument);
-    EXPECT_THROW((void)c.send(data, -1), std::invalid_argument);
-  });
-}
-
 }  // namespace
 }  // namespace frugal::engine

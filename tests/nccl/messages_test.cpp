@@ -10,7 +10,7 @@
 namespace frugal::engine {
 namespace {
 
-/// Of the interleaved schedule, where the last sends to the first.
+/// Stages of the interleaved schedule, where the last sends to the first.
 std::unique_ptr<Cluster> ring_of_stages(int stages) {
   RunConfig run = testing::small_gpt();
   run.pipeline_parallel = stages;
@@ -21,7 +21,7 @@ std::unique_ptr<Cluster> ring_of_stages(int stages) {
   return make_cuda_cluster(run, 60);
 }
 
-/// What comes when every stage sends `value` to the next one before it receives.
+/// Value that comes when every stage sends `value` to the next one before it receives.
 float exchanged(Rank& rank, Communicator& group, int step, float value) {
   constexpr int64_t count = 1000;
   const int stages = group.size(), stage = group.rank();

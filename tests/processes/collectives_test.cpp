@@ -6,15 +6,13 @@
 #include <numeric>
 
 #include "engine/cluster/cluster.h"
-#include "engine/comm/local.h"
 #include "kernels/support/error.h"
-#include "tests/engine/comm/group.h"
+#include "tests/nccl/bodies.h"
 #include "tests/processes/world.h"
 
 namespace frugal::testing {
 namespace {
 
-using engine::on_every_rank;
 using engine::random_values;
 using engine::same_bits;
 using engine::view;
@@ -25,90 +23,40 @@ std::vector<int> everyone() {
   return ranks;
 }
 
-/// What this process has after `body`, run by processes and by as many threads on the same values.
 template <class T>
-class ProcessCollectives : public ::testing::Test {
- protected:
-  using Body = std::function<std::vector<T>(Communicator&, std::vector<T>)>;
-
-  std::vector<T> values(int rank, int64_t count) {
-    return random_values<T>(count * world().size(), static_cast<uint64_t>(1000 + rank));
-  }
-  void same_as_threads(const Body& body) {
-    const auto group = groups()(everyone());
-    for (const int64_t count : {1, 7, 1000, 70001}) {
-      std::vector<std::vector<T>> of_threads(static_cast<size_t>(world().size()));
-      LocalGroup threads(world().size(), 60);
-      on_every_rank(threads, [&](Communicator& c) {
-        of_threads[static_cast<size_t>(c.rank())] = body(c, values(c.rank(), count));
-      });
-      const int own = world().rank();
-      EXPECT_TRUE(same_bits(body(group->communicator(own), values(own, count)),
-                            of_threads[static_cast<size_t>(own)]))
-          << "rank " << own << ", " << count;
-    }
-  }
-};
+class ProcessCollectives : public ::testing::Test {};
 
 using Types = ::testing::Types<float, Bf16, double>;
 TYPED_TEST_SUITE(ProcessCollectives, Types, engine::TypeNames);
 
-TYPED_TEST(ProcessCollectives, AllReduce) {
-  this->same_as_threads([](Communicator& c, auto values) {
-    c.all_reduce(view(values)).wait();
-    return values;
-  });
+/// All send before any receives, and may change what they have sent.
+template <class T>
+std::vector<T> kept(Rank& /*rank*/, Communicator& c, const std::vector<T>& given) {
+  const int next = (c.rank() + 1) % c.size(), before = (c.rank() + c.size() - 1) % c.size();
+  auto values = given, first = given, second = given;
+  for (int i = 0; i < 2; ++i) {
+    c.send(view(values), next).wait();
+    values[0] = values.back();
+  }
+  c.barrier();
+  c.receive(view(first), before).wait();
+  c.receive(view(second), before).wait();
+  return mixed(first, second);
 }
 
-TYPED_TEST(ProcessCollectives, ReduceScatterAndAllGather) {
-  this->same_as_threads([](Communicator& c, auto values) {
-    auto shard = values;
-    shard.resize(values.size() / static_cast<size_t>(c.size()));
-    c.reduce_scatter(view(values), view(shard)).wait();
-    c.all_gather(view(shard), view(values)).wait();
-    return values;
-  });
-}
-
-TYPED_TEST(ProcessCollectives, AllToAllBroadcastAndShift) {
-  this->same_as_threads([](Communicator& c, auto values) {
-    auto exchanged = values, shifted = values;
-    c.all_to_all(view(values), view(exchanged)).wait();
-    c.shift(view(exchanged), view(shifted)).wait();
-    c.broadcast(view(values), c.size() - 1).wait();
-    for (size_t i = 0; i < values.size(); i += 2) values[i] = shifted[i];
-    return values;
-  });
-}
-
-/// Several at once, waited for in another order.
-TYPED_TEST(ProcessCollectives, SeveralUnderWay) {
-  this->same_as_threads([](Communicator& c, auto values) {
-    std::vector<decltype(values)> data(5, values);
-    std::vector<Pending> pending;
-    for (auto& each : data) pending.push_back(c.all_reduce(view(each)));
-    for (const size_t i : {3, 0, 4, 2, 1}) pending[i].wait();
-    for (size_t i = 0; i < values.size(); ++i) values[i] = data[i % data.size()][i];
-    return values;
-  });
-}
-
-/// All send before any receives, and in the order of sending messages arrive.
-TYPED_TEST(ProcessCollectives, MessagesAreKept) {
-  this->same_as_threads([](Communicator& c, auto values) {
-    const int next = (c.rank() + 1) % c.size(), before = (c.rank() + c.size() - 1) % c.size();
-    auto first = values, second = values;
-    for (int i = 0; i < 2; ++i) {
-      c.send(view(values), next).wait();
-      values[0] = values.back();  // what was sent was copied
+TYPED_TEST(ProcessCollectives, AreThoseOfThreads) {
+  const RunConfig config = of_replicas(world().size());
+  const auto threads = make_cpu_cluster(config, 1);
+  const auto process = make_cpu_process_cluster(config, world(), groups(), 1, 1 << 26);
+  auto bodies = collective_bodies<TypeParam>();
+  bodies.push_back({"messages that are kept", false, kept<TypeParam>});
+  for (const auto& body : bodies)
+    for (const int64_t count : {1, 7, 1000, 70001}) {
+      const auto of_threads = results(*threads, body, count);
+      EXPECT_TRUE(same_bits(results(*process, body, count).front(),
+                            of_threads[static_cast<size_t>(world().rank())]))
+          << body.name << ", rank " << world().rank() << ", " << count;
     }
-    c.barrier();
-    c.receive(view(first), before).wait();
-    c.receive(view(second), before).wait();
-    for (size_t i = 1; i < values.size(); i += 2) first[i] = second[i];
-    first[0] = second[0];
-    return first;
-  });
 }
 
 /// One that has sent waits for values that the others have only when they have received.
@@ -127,7 +75,7 @@ TEST(Processes, MessagesArriveWhileTheirSenderWaitsForValues) {
   EXPECT_TRUE(same_bits(received, sent));
 }
 
-/// Between hosts a long message takes several calls of MPI by its sender, which computes until the
+/// A long message between hosts takes several calls of MPI by its sender, which computes until the
 /// message has come.
 TEST(Processes, MessagesArriveWhileTheirSenderComputes) {
   RunConfig config;

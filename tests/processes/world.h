@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/comm/processes/mpi.h"
 
-/// What is tested here runs in every process of a world that mpirun has started: all processes run
+/// Tests run in every process of a world that mpirun has started: all processes run
 /// the same tests, in the same order, and the first says how they ended.
 namespace frugal::testing {
 using namespace engine;

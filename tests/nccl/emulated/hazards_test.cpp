@@ -83,7 +83,7 @@ TEST(NcclHazards, TimingAlgorithmsFreesNothingThatPeersMayWaitFor) {
   });
 }
 
-/// Behind a collective for which the other rank does not come.
+/// The timing is behind a collective for which the other rank does not come.
 TEST(NcclHazards, TimingAlgorithmsEndsWithTheDeadline) {
   const auto cluster = make_cuda_cluster(of_ranks(2), 0.3);
   std::atomic<bool> over{false};

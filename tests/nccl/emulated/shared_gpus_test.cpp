@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "engine/comm/nccl/nccl.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/cuda/ops/launch.h"
 #include "tests/emulator/gpu.h"
 #include "tests/engine/comm/group.h"
