@@ -13,8 +13,8 @@ namespace {
 
 using Intervals = std::vector<VirtualDevice::Interval>;
 
-/// Of a step with weights that two replicas divide and two ranks of each, over a link so slow that
-/// gathering a layer's weights takes longer than computing one.
+/// Log of a step with weights that two replicas divide and two ranks of each, over a link so slow
+/// that gathering a layer's weights takes longer than computing one.
 Intervals log_of_a_step(Machine machine) {
   machine.collective_latency = machine.link_latency = machine.launch_overhead = 1e-30;
   machine.network_latency = 1e-30;

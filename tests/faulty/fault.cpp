@@ -32,7 +32,8 @@ void hang() {
   }
 }
 
-/// To the launcher, which has a moment to act upon it; or to this process, where there is none.
+/// Sends a signal to the launcher, which has a moment to act upon it; or to this process, where
+/// there is none.
 void signal_to_all(int number) {
   if (rank_of_process() < 0) {
     ::raise(number);

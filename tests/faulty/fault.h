@@ -3,9 +3,9 @@
 
 namespace frugal::testing {
 
-/// What is to go wrong: FRUGAL_FAULT="KIND MOMENT RANK". A moment is one of training, of writing,
-/// or a call by which files are changed, by its number: "call-17". FRUGAL_FAULT_COMMAND is what a
-/// shell runs then, for what comes from outside the program.
+/// The fault that a test wants: FRUGAL_FAULT="KIND MOMENT RANK". A moment is one of training, of
+/// writing, or a call by which files are changed, by its number: "call-17". FRUGAL_FAULT_COMMAND is
+/// what a shell runs then, for what comes from outside the program.
 struct Fault {
   std::string kind, moment;
   int rank = -1;
@@ -23,7 +23,7 @@ void happen();
 /// Tells the test, on stderr.
 void say(const std::string& what);
 
-/// From now on, files of this process cannot be written, for the reason that an errno says.
+/// Lets no file of this process be written from now on, for the reason that an errno says.
 void fail_files(int error);
 
 }  // namespace frugal::testing

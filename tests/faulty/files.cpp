@@ -35,7 +35,7 @@ int64_t call_of_moment() {
 
 std::atomic<int64_t> calls = 0;
 
-/// Whether this call is the moment. At its end a process says how many there were.
+/// True if this call is the moment. At its end a process says how many there were.
 bool is_moment() {
   if (call_of_moment() == 0) return false;
   if (++calls == 1) std::atexit([] { say("calls: " + std::to_string(calls)); });
@@ -46,7 +46,7 @@ void happen_at_moment() {
   if (is_moment()) happen();
 }
 
-/// Whether a call fails, and errno says why.
+/// True if a call fails, and errno says why.
 bool fails() {
   const int error = file_error;
   if (error == 0) return false;

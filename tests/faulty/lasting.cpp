@@ -43,7 +43,7 @@ View result_of(const Operation& operation) {
       operation);
 }
 
-/// By a bit that is worth a fourth of the element or more, of any type.
+/// Flips a bit that is worth a fourth of the element or more, of any type.
 void change_element(Device& device, const Operation& operation) {
   const View result = result_of(operation);
   if (result.size() == 0) return;

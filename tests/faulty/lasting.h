@@ -3,7 +3,7 @@
 
 namespace frugal::testing {
 
-/// What is wrong with a device from beginning to end, by the fault's kind (FRUGAL_FAULT="KIND
+/// A device's fault from beginning to end, by the fault's kind (FRUGAL_FAULT="KIND
 /// OPERATIONS RANK"), and of which operations: those of a name ("gelu"), "any", or "memory", which
 /// are those that multiply nothing and move a MiB or more.
 ///

@@ -14,21 +14,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(LocalGroupFlight, SeveralCollectivesWaitedForInAnotherOrder) {
-  LocalGroup group(4, 60);
-  on_every_rank(group, [](Communicator& c) {
-    constexpr size_t flights = 5;
-    std::vector<std::vector<float>> data;
-    for (size_t i = 0; i < flights; ++i) data.emplace_back(100 + i, float(c.rank() + 1) * float(i));
-    std::vector<Pending> pending;
-    for (auto& values : data) pending.push_back(c.all_reduce(view(values)));
-    for (const size_t i : {3, 0, 4, 2, 1}) {
-      pending[i].wait();
-      EXPECT_EQ(data[i], std::vector<float>(100 + i, 10.0F * float(i)));
-    }
-  });
-}
-
 TEST(LocalGroupFlight, StartingDoesNotWaitForPeers) {
   LocalGroup group(2, 60);
   std::vector<float> a(3, 1);

@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using namespace std::chrono_literals;
 
-/// What happens in which order.
+/// Events, in their order.
 class InterleavingTest : public ::testing::Test {
  protected:
   struct Noted final : Pending::Work {

@@ -39,25 +39,6 @@ ParallelSizes random_sizes(std::mt19937& random) {
 
 int stage_of(const Topology& topology, int rank) { return topology.coordinate("stages", rank); }
 
-TEST(Topology, NumbersPartsThenReplicasThenStages) {
-  std::mt19937 random(1);
-  for (int round = 0; round < 20; ++round) {
-    const ParallelSizes sizes = random_sizes(random);
-    const Topology topology(sizes);
-    int next = 0;
-    for (int stage = 0; stage < sizes.stages; ++stage) {
-      for (int replica = 0; replica < sizes.data; ++replica) {
-        for (int part = 0; part < sizes.tensor; ++part, ++next) {
-          EXPECT_EQ(stage_of(topology, next), stage);
-          EXPECT_EQ(topology.coordinate("data", next), replica);
-          EXPECT_EQ(topology.coordinate("tensor", next), part);
-        }
-      }
-    }
-    EXPECT_EQ(topology.ranks(), next);
-  }
-}
-
 TEST(Topology, GroupsByHand) {
   const Topology topology({.tensor = 2, .data = 3, .stages = 4});
   const int rank = 11;  // stage 1, replica 2, tensor 1
@@ -73,20 +54,6 @@ TEST(Topology, PartsOfASequenceInTwoDimensionsByHand) {
   EXPECT_THAT(topology.members(group::context, rank), ElementsAre(13, 15, 17, 19, 21, 23));
   EXPECT_THAT(topology.members(group::heads, rank), ElementsAre(19, 21, 23));
   EXPECT_THAT(topology.members(group::ring, rank), ElementsAre(15, 21));
-}
-
-/// Two nodes of eight: heads are exchanged within a node, and each rank's keys go to the other one.
-TEST(Topology, PartsOfASequenceOnNodes) {
-  const Topology topology({.context = 16, .heads = 8});
-  EXPECT_EQ(topology.on_nodes(group::context, 0, 8).per_node, 8);
-  EXPECT_EQ(topology.on_nodes(group::heads, 0, 8).per_node, 8);
-  EXPECT_EQ(topology.on_nodes(group::heads, 0, 8).nodes(), 1);
-  EXPECT_EQ(topology.on_nodes(group::ring, 0, 8).per_node, 1);
-}
-
-TEST(Topology, AStageAloneIsBothEnds) {
-  const Topology topology({.tensor = 2, .data = 2, .stages = 1});
-  EXPECT_THAT(topology.members(group::ends, 3), ElementsAre(3));
 }
 
 /// Experts are divided among ranks of several replicas and parts of tensors: an axis across those
@@ -179,7 +146,6 @@ TEST(Topology, GroupsOnNodes) {
   }
 }
 
-/// Usual sizes: powers of two.
 /// Against the definition, rank by rank.
 TEST(Topology, SendersOnNodes) {
   std::mt19937 random(4);
