@@ -16,31 +16,12 @@
 
 namespace frugal::engine {
 
-/// End of a rank.
-struct RankOutcome {
+struct ThreadedCluster::Outcome {
   std::exception_ptr error;
   bool peer_lost = false;  ///< another rank's error is the cause
 };
 
 namespace {
-
-/// Runs a rank. An error ends all its groups, so that the ranks of other groups learn it from those
-/// that wait for both.
-template <class Explain>
-RankOutcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& body,
-                     Explain explain) {
-  try {
-    body(rank);
-    return {};
-  } catch (...) {
-    const std::exception_ptr error = std::current_exception();
-    const Failure failure = failure_of(error, rank.index);
-    const bool peer_lost = failure.kind == Failure::Kind::peer_lost;
-    const RankOutcome outcome{peer_lost ? error : explain(error), peer_lost};  // what others do now
-    grid.abort(rank.index, failure.reason);
-    return outcome;
-  }
-}
 
 /// Groups of `make` whose members note what they do.
 RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make, std::vector<Activity>& activities) {
@@ -49,15 +30,6 @@ RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make, std::vector<Activ
     for (const int rank : ranks) members.push_back(&activities.at(static_cast<size_t>(rank)));
     return std::make_unique<ObservedGroup>(make(group, ranks), members, group.name);
   };
-}
-
-/// Error that caused the others, or else a consequence of it. Null where nothing failed.
-std::exception_ptr first_cause(const std::vector<std::optional<RankOutcome>>& outcomes) {
-  for (const bool peer_lost : {false, true}) {
-    for (const auto& outcome : outcomes)
-      if (outcome && outcome->error && outcome->peer_lost == peer_lost) return outcome->error;
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -72,10 +44,10 @@ struct ThreadedCluster::Ended {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::optional<RankOutcome>> outcomes;  ///< of the ranks that have ended
+  std::vector<std::optional<Outcome>> outcomes;  ///< of the ranks that have ended
   size_t ranks = 0;
 
-  void add(size_t rank, const RankOutcome& outcome) {
+  void add(size_t rank, const Outcome& outcome) {
     const std::lock_guard lock(mutex);
     outcomes[rank] = outcome;
     ++ranks;
@@ -92,6 +64,13 @@ struct ThreadedCluster::Ended {
         return false;
     }
     return true;
+  }
+  /// Error that caused the others, or else a consequence of it. Null where nothing failed.
+  std::exception_ptr first_cause() const {
+    for (const bool peer_lost : {false, true})
+      for (const auto& outcome : outcomes)
+        if (outcome && outcome->error && outcome->peer_lost == peer_lost) return outcome->error;
+    return nullptr;
   }
 };
 
@@ -111,16 +90,33 @@ ThreadedCluster::ThreadedCluster(const RunConfig& config, const Topology& topolo
 }
 
 std::exception_ptr ThreadedCluster::explained_error(const std::exception_ptr& error,
-                                                    size_t rank) const {
-  if (!observed_) return error;
+                                                    const Failure& failure) const {
+  if (!observed_ || failure.kind == Failure::Kind::peer_lost) return error;
   const double now = activity_clock();
   std::vector<Heard> heard;
   for (const Activity& activity : activities_)
     heard.push_back({.state = activity.state(), .at = now});
   try {
-    raise(explained(failure_of(error, static_cast<int>(rank)), heard, now));
+    raise(explained(failure, heard, now));
   } catch (...) {
     return std::current_exception();
+  }
+}
+
+/// An error ends all groups of the rank, so that the ranks of other groups learn it from those that
+/// wait for both.
+ThreadedCluster::Outcome ThreadedCluster::run_rank(size_t r,
+                                                   const std::function<void(Rank&)>& body) {
+  try {
+    if (!processors_.empty()) pin_this_thread(processors_[r]);
+    body(*ranks_[r]);
+    return {};
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    const Failure failure = failure_of(error, static_cast<int>(r));
+    const std::exception_ptr with_what_others_do = explained_error(error, failure);
+    grid_.abort(static_cast<int>(r), failure.reason);
+    return {with_what_others_do, failure.kind == Failure::Kind::peer_lost};
   }
 }
 
@@ -149,7 +145,7 @@ void ThreadedCluster::run_threads(const std::function<void(size_t)>& run) {
 
 Failure ThreadedCluster::why_stuck() const {
   const std::lock_guard lock(ended_->mutex);
-  if (const auto cause = first_cause(ended_->outcomes)) return failure_of(cause, -1);
+  if (const auto cause = ended_->first_cause()) return failure_of(cause, -1);
   const double now = activity_clock();
   std::vector<Heard> heard;
   for (size_t r = 0; r < activities_.size(); ++r)
@@ -166,22 +162,14 @@ void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
   grid_.reset();
   for (Activity& activity : activities_) activity.reset();
   ended_ = std::make_unique<Ended>(ranks_.size());
-  const auto run = [&](size_t r) {
-    ended_->add(r, run_rank(
-                       *ranks_[r], grid_,
-                       [&](Rank& rank) {
-                         if (!processors_.empty()) pin_this_thread(processors_[r]);
-                         body(rank);
-                       },
-                       [&](const std::exception_ptr& error) { return explained_error(error, r); }));
-  };
+  const auto run = [&](size_t r) { ended_->add(r, run_rank(r, body)); };
   if (ranks_.size() == 1 && processors_.empty())
     run(0);
   else if (tasks_)
     tasks::run(ranks_.size(), run);
   else
     run_threads(run);
-  if (const auto cause = first_cause(ended_->outcomes)) std::rethrow_exception(cause);
+  if (const auto cause = ended_->first_cause()) std::rethrow_exception(cause);
 }
 
 }  // namespace frugal::engine

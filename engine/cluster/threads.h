@@ -37,12 +37,15 @@ class ThreadedCluster final : public Cluster {
   Rank& rank(int index) override { return *ranks_.at(static_cast<size_t>(index)); }
 
  private:
-  void run_threads(const std::function<void(size_t)>& run);
+  /// End of a rank.
+  struct Outcome;
   /// Ranks of a run that have ended, and with what.
   struct Ended;
+  Outcome run_rank(size_t r, const std::function<void(Rank&)>& body);
+  void run_threads(const std::function<void(size_t)>& run);
   Failure why_stuck() const;
   /// The error that a rank ends with.
-  std::exception_ptr explained_error(const std::exception_ptr& error, size_t rank) const;
+  std::exception_ptr explained_error(const std::exception_ptr& error, const Failure& failure) const;
 
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<Activity> activities_;  ///< of each rank

@@ -7,6 +7,19 @@
 namespace frugal::engine {
 namespace {
 
+/// A rank's communicator in a group that carries what this one does.
+class DecoratedCommunicator : public Communicator {
+ public:
+  explicit DecoratedCommunicator(Communicator& inner) : inner_(inner) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  bool whole() const override { return inner_.whole(); }
+  void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
+
+ protected:
+  Communicator& inner_;
+};
+
 /// Returns true if no element has an exponent of ones. The loop has no exit, so it is vectorised.
 template <class Bits>
 bool all_finite(const void* data, int64_t count, Bits exponent) {
@@ -52,22 +65,17 @@ class ObservedWork final : public Pending::Work {
   const int exceptions_ = std::uncaught_exceptions();
 };
 
-class ObservedCommunicator final : public Communicator {
+class ObservedCommunicator final : public DecoratedCommunicator {
  public:
   ObservedCommunicator(Communicator& inner, Activity& activity, std::string_view group,
                        uint64_t& count)
-      : inner_(inner), activity_(activity), group_(group), count_(count) {}
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  bool whole() const override { return inner_.whole(); }
+      : DecoratedCommunicator(inner), activity_(activity), group_(group), count_(count) {}
 
   void barrier() override {
     activity_.waits_for({"barrier", group_, count_++, 0});
     inner_.barrier();
     activity_.goes_on();
   }
-  void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
 
  private:
   Pending begin(const Call& call) override {
@@ -79,7 +87,6 @@ class ObservedCommunicator final : public Communicator {
     return Pending(std::make_unique<ObservedWork>(activity_, noted, inner_.start(call)));
   }
 
-  Communicator& inner_;
   Activity& activity_;
   const std::string group_;
   uint64_t& count_;
@@ -124,20 +131,16 @@ class ThroughHostWork final : public Pending::Work {
   const int exceptions_ = std::uncaught_exceptions();
 };
 
-class ThroughHostCommunicator final : public Communicator {
+class ThroughHostCommunicator final : public DecoratedCommunicator {
  public:
-  ThroughHostCommunicator(Communicator& inner, Device& device) : inner_(inner), device_(device) {}
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  bool whole() const override { return inner_.whole(); }
+  ThroughHostCommunicator(Communicator& inner, Device& device)
+      : DecoratedCommunicator(inner), device_(device) {}
 
   /// Waits for the device, too.
   void barrier() override {
     device_.synchronize();
     inner_.barrier();
   }
-  void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
 
  private:
   std::unique_ptr<HostCopy> room_for(const View& data) const {
@@ -163,7 +166,6 @@ class ThroughHostCommunicator final : public Communicator {
         std::make_unique<ThroughHostWork>(std::move(from), std::move(to), std::move(started)));
   }
 
-  Communicator& inner_;
   Device& device_;
 };
 

@@ -98,14 +98,6 @@ double Exchange::finish(const Message& sent, const Crossing& crossing, double en
 
 namespace {
 
-/// One end of a stage's messages.
-struct Side {
-  VirtualDevice& device;
-  Exchange& exchange;
-  const CostModel::Group same;  ///< ranks of the stage that have the same to send
-  Messages kind() const { return device.rules().messages.kind; }
-};
-
 /// Arrival of a message, which its receiver finds out once: when it waits for it, or when it issues
 /// something behind it.
 class StagedArrival {
@@ -128,35 +120,37 @@ class StagedArrival {
 
 class StagedReceive final : public RendezvousWork {
  public:
-  /// `arrival`: null of a message that is exchanged.
-  StagedReceive(const Side& side, const Exchange::Message& message,
-                std::shared_ptr<StagedArrival> arrival)
+  /// The ranks of the stage gather their parts of a message for so many seconds. `arrival`: null of
+  /// a message that is exchanged.
+  StagedReceive(VirtualDevice& device, Exchange& exchange, const Exchange::Message& message,
+                double gather, std::shared_ptr<StagedArrival> arrival)
       : RendezvousWork(*message.rendezvous, message.rank),
-        side_(side),
+        device_(device),
+        exchange_(exchange),
         message_(message),
-        arrival_(std::move(arrival)),
-        gather_(side.device.costs().all_gather(side.same, charged_bytes(message.data))) {}
+        gather_(gather),
+        arrival_(std::move(arrival)) {}
 
  private:
   void finish() override {
-    VirtualDevice& device = side_.device;
-    if (side_.kind() == Messages::exchanged) {
-      message_.ready = std::max(message_.ready, device.record(Stream::compute).time);
-      side_.exchange.complete(&message_);
+    if (arrival_ == nullptr) {
+      message_.ready = std::max(message_.ready, device_.record(Stream::compute).time);
+      exchange_.complete(&message_);
     } else {
       const Event there{.time = arrival_->time(), .handle = nullptr};
-      if (side_.kind() == Messages::blocking)
-        device.hold_up(there);
+      if (device_.rules().messages.kind == Messages::blocking)
+        device_.hold_up(there);
       else
-        device.wait(Stream::compute, there);
+        device_.wait(Stream::compute, there);
     }
-    if (gather_ > 0) device.occupy(Stream::compute, gather_, "all-gather");
+    if (gather_ > 0) device_.occupy(Stream::compute, gather_, "all-gather");
   }
 
-  const Side side_;
+  VirtualDevice& device_;
+  Exchange& exchange_;
   Exchange::Message message_;
-  const std::shared_ptr<StagedArrival> arrival_;
   const double gather_;
+  const std::shared_ptr<StagedArrival> arrival_;
 };
 
 /// A message that is sent in an exchange.
@@ -173,17 +167,21 @@ class StagedSend final : public RendezvousWork {
 class StagedCommunicator final : public Communicator {
  public:
   /// `senders` are those of a node that send with this one to each rank of the group, or 0 for
-  /// ranks of its own node (Topology::senders).
-  StagedCommunicator(VirtualDevice& device, Stream stream, Rendezvous& rendezvous, int rank,
-                     const CostModel::Group& group, std::vector<Senders> senders, const Side& side)
+  /// ranks of its own node (Topology::senders), `same` the ranks of the stage that have the same to
+  /// send.
+  StagedCommunicator(VirtualDevice& device, Exchange& exchange, Stream stream,
+                     Rendezvous& rendezvous, int rank, const CostModel::Group& group,
+                     std::vector<Senders> senders, const CostModel::Group& same)
       : device_(device),
+        exchange_(exchange),
         costs_(device.costs()),
+        kind_(device.rules().messages.kind),
         stream_(stream),
         rendezvous_(rendezvous),
         rank_(rank),
         group_(group),
         senders_(std::move(senders)),
-        side_(side) {}
+        same_(same) {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size; }
@@ -204,13 +202,13 @@ class StagedCommunicator final : public Communicator {
   Pending begin_sending(const View& data, int to) {
     Exchange::Message message = message_of(senders_[static_cast<size_t>(to)], data, to);
     message.ready = issue();
-    if (side_.kind() == Messages::exchanged) {
+    if (kind_ == Messages::exchanged) {
       message.number = rendezvous_.expect(to, rank_, Rendezvous::MessageKind::ready);
-      side_.exchange.send(message);
-      return Pending(std::make_unique<StagedSend>(side_.exchange, rendezvous_, rank_));
+      exchange_.send(message);
+      return Pending(std::make_unique<StagedSend>(exchange_, rendezvous_, rank_));
     }
     Pending sent = occupy("send", message.ready, message.cost.alone);
-    if (side_.kind() == Messages::blocking) device_.hold_up(device_.record(stream_));
+    if (kind_ == Messages::blocking) device_.hold_up(device_.record(stream_));
     rendezvous_.post(rank_, to, data, message.ready);
     return sent;
   }
@@ -219,11 +217,13 @@ class StagedCommunicator final : public Communicator {
         message_of(senders_[static_cast<size_t>(from)].reversed(), data, from);
     message.ready = device_.issue(stream_);
     message.number = rendezvous_.expect(from, rank_);
-    if (side_.kind() == Messages::exchanged)
-      return Pending(std::make_unique<StagedReceive>(side_, message, nullptr));
-    auto arrival = std::make_shared<StagedArrival>(message);
-    device_.hold(stream_, [arrival] { return arrival->time(); });
-    return Pending(std::make_unique<StagedReceive>(side_, message, arrival));
+    std::shared_ptr<StagedArrival> arrival;
+    if (kind_ != Messages::exchanged) {
+      arrival = std::make_shared<StagedArrival>(message);
+      device_.hold(stream_, [arrival] { return arrival->time(); });
+    }
+    const double gather = costs_.all_gather(same_, charged_bytes(data));
+    return Pending(std::make_unique<StagedReceive>(device_, exchange_, message, gather, arrival));
   }
   /// Message of which each rank that has the same to send sends its part.
   Exchange::Message message_of(const Senders& senders, const View& data, int peer) {
@@ -232,7 +232,7 @@ class StagedCommunicator final : public Communicator {
             .peer = peer,
             .stream = stream_,
             .data = data,
-            .cost = link_cost(costs_, senders, charged_bytes(data) / side_.same.size)};
+            .cost = link_cost(costs_, senders, charged_bytes(data) / same_.size)};
   }
   /// Returns when this rank is ready for what it issues now, behind what was computed so far.
   double issue() {
@@ -252,13 +252,15 @@ class StagedCommunicator final : public Communicator {
   }
 
   VirtualDevice& device_;
+  Exchange& exchange_;
   const CostModel& costs_;
+  const Messages kind_;
   const Stream stream_;
   Rendezvous& rendezvous_;
   const int rank_;
   const CostModel::Group group_;
   const std::vector<Senders> senders_;
-  const Side side_;
+  const CostModel::Group same_;
 };
 
 }  // namespace
@@ -292,10 +294,9 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Topol
     for (const int to : stages)
       senders.push_back(Senders::between(topology, device.rules(), stage, to, per_node));
     communicators_.push_back(std::make_unique<StagedCommunicator>(
-        device, device.stream(group.stream), *rendezvous_, rank,
-        topology.on_nodes(group, stage, per_node), std::move(senders),
-        Side{device, exchanges_->at(static_cast<size_t>(stage)),
-             sharded ? topology.on_nodes(group::tensor, stage, per_node) : CostModel::Group{}}));
+        device, exchanges_->at(static_cast<size_t>(stage)), device.stream(group.stream),
+        *rendezvous_, rank, topology.on_nodes(group, stage, per_node), std::move(senders),
+        sharded ? topology.on_nodes(group::tensor, stage, per_node) : CostModel::Group{}));
   }
 }
 

@@ -71,32 +71,17 @@ void expect_formula(const Row& row, const RunConfig& c, Cluster& cluster) {
   EXPECT_EQ(held(Kind::communication), 0) << row.name;
 }
 
-const ModelConfig models[] = {
-    {.name = "22B",
-     .layers = 48,
-     .hidden = 6144,
-     .heads = 64,
-     .sequence = 2048,
-     .vocabulary = 51200},
-    {.name = "175B",
-     .layers = 96,
-     .hidden = 12288,
-     .heads = 96,
-     .sequence = 2048,
-     .vocabulary = 51200},
-    {.name = "530B",
-     .layers = 105,
-     .hidden = 20480,
-     .heads = 128,
-     .sequence = 2048,
-     .vocabulary = 51200},
-    {.name = "1T",
-     .layers = 128,
-     .hidden = 25600,
-     .heads = 160,
-     .sequence = 2048,
-     .vocabulary = 51200},
-};
+ModelConfig gpt(const char* name, int64_t layers, int64_t hidden, int64_t heads) {
+  return {.name = name,
+          .layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .sequence = 2048,
+          .vocabulary = 51200};
+}
+
+const ModelConfig models[] = {gpt("22B", 48, 6144, 64), gpt("175B", 96, 12288, 96),
+                              gpt("530B", 105, 20480, 128), gpt("1T", 128, 25600, 160)};
 
 TEST(ActivationMemory, OnAVirtualDeviceEqualsTable2ToTheByte) {
   const Machine machine = find_machine("a100-selene");

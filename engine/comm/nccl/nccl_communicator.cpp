@@ -92,10 +92,11 @@ bool NcclLink::settled() {
   return state != ncclInProgress;
 }
 
-void NcclLink::use(const char* call, const std::function<ncclResult_t(ncclComm_t)>& issue) {
+void NcclLink::use(const std::function<Issued(ncclComm_t)>& issue) {
   const std::lock_guard lock(mutex_);
   throw_if_failed_();
-  check(issue(comm_), call, comm_);
+  const Issued issued = issue(comm_);
+  check(issued.result, issued.call, comm_);
 }
 
 void NcclLink::stop() noexcept {
@@ -291,7 +292,7 @@ class NcclCommunicator final : public Communicator {
     device_.wait(stream_, device_.record(Stream::compute));
     auto* const stream = device_.cuda_stream(stream_);
     const auto begin = watch_.notes() ? std::make_shared<const Moment>(stream) : nullptr;
-    link_.use(call_of_nccl(call.kind), [&](ncclComm_t comm) { return issue(call, comm, stream); });
+    link_.use([&](ncclComm_t comm) { return issue(call, comm, stream); });
     // Only then has it been issued to the stream.
     const Watch::Call watched{name_of(call.kind), call.from};
     watch_.until(watched, [this] { return link_.settled(); });
@@ -320,43 +321,29 @@ class NcclCommunicator final : public Communicator {
     device_.synchronize();
   }
 
-  /// Name of NCCL's call, for messages.
-  static const char* call_of_nccl(Call::Kind kind) {
-    switch (kind) {
-      case Call::Kind::all_reduce:
-        return "ncclAllReduce";
-      case Call::Kind::all_gather:
-        return "ncclAllGather";
-      case Call::Kind::reduce_scatter:
-        return "ncclReduceScatter";
-      case Call::Kind::broadcast:
-        return "ncclBroadcast";
-      case Call::Kind::send:
-        return "ncclSend";
-      case Call::Kind::receive:
-        return "ncclRecv";
-      default:
-        return "ncclGroupEnd";
-    }
-  }
-  ncclResult_t issue(const Call& call, ncclComm_t comm, cudaStream_t stream) const {
+  NcclLink::Issued issue(const Call& call, ncclComm_t comm, cudaStream_t stream) const {
     const auto& [kind, from, to, peer] = call;
     const ncclDataType_t type = nccl_type(from.type);
     switch (kind) {
       case Call::Kind::all_reduce:
-        return ncclAllReduce(from.data, to.data, count(to), type, ncclSum, comm, stream);
+        return {"ncclAllReduce",
+                ncclAllReduce(from.data, to.data, count(to), type, ncclSum, comm, stream)};
       case Call::Kind::all_gather:
-        return ncclAllGather(from.data, to.data, count(from), type, comm, stream);
+        return {"ncclAllGather",
+                ncclAllGather(from.data, to.data, count(from), type, comm, stream)};
       case Call::Kind::reduce_scatter:
-        return ncclReduceScatter(from.data, to.data, count(to), type, ncclSum, comm, stream);
+        return {"ncclReduceScatter",
+                ncclReduceScatter(from.data, to.data, count(to), type, ncclSum, comm, stream)};
       case Call::Kind::broadcast:
-        return ncclBroadcast(from.data, to.data, count(to), type, peer, comm, stream);
+        return {"ncclBroadcast",
+                ncclBroadcast(from.data, to.data, count(to), type, peer, comm, stream)};
       case Call::Kind::send:
-        return issue_send(from, peer, comm, stream);
+        return {"ncclSend", issue_send(from, peer, comm, stream)};
       case Call::Kind::receive:
-        return issue_receive(to, peer, comm, stream);
+        return {"ncclRecv", issue_receive(to, peer, comm, stream)};
       default:
-        return together([&](const auto& add) { exchange(call, add, comm, stream); });
+        return {"ncclGroupEnd",
+                together([&](const auto& add) { exchange(call, add, comm, stream); })};
     }
   }
   /// Sends and receives parts of an all-to-all, or the whole of a shift.

@@ -44,8 +44,13 @@ class NcclLink {
   /// True if NCCL has done what it was asked for. Throws CudaError for an error that it reports, or
   /// OutOfMemory if the GPU has no room for what it takes.
   bool settled();
-  /// Calls issue(communicator), a call of NCCL named `call`. The calls before have settled.
-  void use(const char* call, const std::function<ncclResult_t(ncclComm_t)>& issue);
+  /// A call of NCCL, and what it returned.
+  struct Issued {
+    const char* call;
+    ncclResult_t result;
+  };
+  /// Calls issue(communicator). The calls before have settled.
+  void use(const std::function<Issued(ncclComm_t)>& issue);
   /// Aborts the communicator, and what the device still does for it, after a failure. May wait
   /// until the links of the group's other ranks are stopped too.
   void stop() noexcept;

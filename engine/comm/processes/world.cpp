@@ -182,7 +182,7 @@ void World::handle(const Message& message) {
       break;
     case Message::Kind::failed:
       if (rank_ == 0)
-        consider(json::from_cbor(message.body), Noticed::reported);
+        consider(json::from_cbor(message.body), false);
       else
         settle(json::from_cbor(message.body));
       break;
@@ -203,7 +203,7 @@ void World::miss(size_t peer) {
                         .rank = static_cast<int>(lost),
                         .reason = "lost: its process was killed, or has crashed"};
   if (rank_ == 0)
-    consider(failure, Noticed::missing);
+    consider(failure, true);
   else
     settle(explained(failure, heard_now(), activity_clock()));
 }
@@ -233,17 +233,15 @@ std::vector<Heard> World::heard_now() const {
 }
 
 /// A process that is missing is the cause of what others have just reported.
-void World::consider(const Failure& failure, Noticed how) {
+void World::consider(const Failure& failure, bool missing) {
   using Kind = Failure::Kind;
-  const bool causes = considered_ && considered_how_ == Noticed::reported &&
-                      how == Noticed::missing && failure.rank != considered_->rank;
+  const bool causes = considered_ && missing && !missing_ && failure.rank != considered_->rank;
   if (failure_ || (considered_ && !causes)) return;
   const bool others_say_more =
-      how == Noticed::reported &&
-      (failure.kind == Kind::deadline || failure.kind == Kind::error ||
-       failure.kind == Kind::peer_lost || failure.kind == Kind::wrong_numbers);
+      !missing && (failure.kind == Kind::deadline || failure.kind == Kind::error ||
+                   failure.kind == Kind::peer_lost || failure.kind == Kind::wrong_numbers);
   considered_ = failure;
-  considered_how_ = how;
+  missing_ = missing;
   settle_at_ = activity_clock() + (others_say_more ? hearing_all : 0);
   settle_when_due();
 }
@@ -314,7 +312,7 @@ void World::check() {
 Failure World::fail(const Failure& failure) {
   Lock lock(mutex_);
   if (rank_ == 0)
-    consider(failure, Noticed::reported);
+    consider(failure, false);
   else if (!failure_) {
     beat();  // what this rank does belongs to it
     send_to(0, {.kind = Message::Kind::failed, .rank = rank_, .body = in_cbor(failure)});

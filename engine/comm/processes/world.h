@@ -169,8 +169,7 @@ class World {
   void add_value(const Message& message);
   void miss(size_t peer);
   // Of rank 0, which decides why the run has failed; `mutex_` is held.
-  enum class Noticed : uint8_t { reported, missing };
-  void consider(const Failure& failure, Noticed how);
+  void consider(const Failure& failure, bool missing);
   void settle_when_due();
   void tell_failure();
   void settle(const Failure& failure);
@@ -188,7 +187,7 @@ class World {
   std::vector<std::unique_ptr<Connection>> peers_;  // of rank 0 all; of others rank 0
   std::vector<Heard> heard_;                        // by rank
   std::optional<Failure> failure_, considered_;
-  Noticed considered_how_ = Noticed::reported;
+  bool missing_ = false;  // considered_ is that a process is
   double settle_at_ = 0, failed_at_ = 0;
   bool leaving_ = false, interrupted_ = false;
   uint64_t exchanges_ = 0;
