@@ -39,7 +39,9 @@ Drawn draw(uint64_t seed, int number) {
     c.stage_layers.clear();
     c.model.layers = std::max(2, c.pipeline_parallel * c.chunks);
   } while (c.ranks() != world().size() || !is_right(c));
-  drawn.train.optimizer.kind = static_cast<OptimizerKind>(number % 4);
+  // One that has a state, where that is offloaded.
+  drawn.train.optimizer.kind =
+      c.offload_optimizer ? OptimizerKind::adam : static_cast<OptimizerKind>(number % 4);
   drawn.train.optimizer.learning_rate = 3e-3;
   drawn.train.optimizer.clip = number % 3 == 0 || c.step_in_backward ? 0 : 1;
   drawn.train.steps = 3;
