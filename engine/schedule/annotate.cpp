@@ -7,18 +7,17 @@
 namespace frugal::engine {
 namespace {
 
-/// The message of one kind that belongs to a pass.
+/// Message of one kind that belongs to a pass.
 Action message(ActionKind kind, const Action& pass) {
   return {.kind = kind, .chunk = pass.chunk, .microbatch = pass.microbatch};
 }
 
 bool is_forward(const Action& pass) { return pass.kind == ActionKind::forward; }
 
-/// Whether what a pass needs, or (not `needs`) what it makes, travels from stage to stage.
+/// True if what a pass needs, or (not `needs`) what it makes, travels from stage to stage.
 bool travels(const PartLayout& layout, int stage, const Action& pass, bool needs) {
-  const bool has_message = is_forward(pass) || pass.kind == ActionKind::backward ||
-                           pass.kind == ActionKind::input_backward;
-  return has_message && elsewhere(layout, {stage, pass.chunk}, is_forward(pass) != needs);
+  return pass.kind != ActionKind::weight_backward && is_pass(pass.kind) &&
+         elsewhere(layout, {stage, pass.chunk}, is_forward(pass) != needs);
 }
 
 /// The passes of one direction of a stage: where the n-th is in its list, and which one each
@@ -28,6 +27,7 @@ struct Turns {
   std::vector<size_t> nth;
 };
 
+/// Number of a microbatch's way through a chunk; of the end microbatch: how many ways there are.
 size_t way_of(const Schedule& schedule, int microbatch, int chunk) {
   const auto nth = static_cast<size_t>(microbatch - schedule.first_microbatch());
   return nth * static_cast<size_t>(schedule.chunks) + static_cast<size_t>(chunk);
@@ -35,8 +35,7 @@ size_t way_of(const Schedule& schedule, int microbatch, int chunk) {
 
 Turns turns_of(const Schedule& schedule, int stage, bool forward) {
   Turns turns;
-  turns.nth.resize(
-      way_of(schedule, schedule.end_microbatch(), 0));  // all microbatches, times chunks
+  turns.nth.resize(way_of(schedule, schedule.end_microbatch(), 0));
   const Actions& passes = schedule.actions[static_cast<size_t>(stage)];
   for (size_t i = 0; i < passes.size(); ++i) {
     if (is_forward(passes[i]) != forward || !is_pass(passes[i].kind) ||
@@ -129,13 +128,7 @@ void receive_before_steps(Schedule& schedule) {
 }
 
 void assign_versions(Schedule& schedule) {
-  const int first = schedule.first_microbatch();
-  const auto way = [&](const Action& pass) {
-    const int index = (pass.microbatch - first) * schedule.chunks + pass.chunk;
-    return static_cast<size_t>(index);
-  };
-  const int passes_of_stage = (schedule.end_microbatch() - first) * schedule.chunks;
-  const auto ways = static_cast<size_t>(passes_of_stage);
+  const size_t ways = way_of(schedule, schedule.end_microbatch(), 0);
   std::vector<int> newest_of_first(ways, -1);  // at the forward of each way on stage 0
   for (int stage = 0; stage < schedule.stages; ++stage) {
     std::vector<int> used(ways, -1);
@@ -143,13 +136,14 @@ void assign_versions(Schedule& schedule) {
     for (Action& action : schedule.actions[stage]) {
       if (action.kind == ActionKind::step) action.version = ++newest;
       if (!is_pass(action.kind)) continue;
+      const size_t way = way_of(schedule, action.microbatch, action.chunk);
       if (action.kind == ActionKind::forward) {
-        int& of_first = newest_of_first[way(action)];
+        int& of_first = newest_of_first[way];
         if (stage == 0) of_first = newest;
-        used[way(action)] =
+        used[way] =
             schedule.kind.version_of({schedule.batch_of(action.microbatch), newest, of_first});
       }
-      action.version = used[way(action)];
+      action.version = used[way];
     }
   }
 }

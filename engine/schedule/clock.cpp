@@ -496,13 +496,13 @@ class Player {
                           bringer_of(forward_, part, true));
   }
 
-  /// Whether this version of the stage's weights lacks the tied table: an end's newest does until
+  /// True if this version of the stage's weights lacks the tied table: an end's newest does until
   /// the table's gradients are summed.
   bool lacks_table(size_t stage, int version) const {
     const size_t newest = stages_[stage].steps.size();
     return stages_[stage].late_table && static_cast<size_t>(version) == newest;
   }
-  /// Whether both ends have begun the table's sum, if it is needed.
+  /// True if both ends have begun the table's sum, if it is needed.
   bool has_table(size_t stage, int version) const {
     return !lacks_table(stage, version) || tables_[static_cast<size_t>(version) - 1].ends == 2;
   }

@@ -117,7 +117,7 @@ class PipelineClock {
   std::vector<std::vector<Moments>> steps_;
 };
 
-/// Whether a forward pass and a backward pass of the same microbatch follow each other there.
+/// True if a forward pass and a backward pass of the same microbatch follow each other there.
 bool turns_at(const Actions& passes, size_t index);
 
 /// The chunk of a step's second half, in which it is validated.

@@ -8,7 +8,7 @@
 namespace frugal::engine {
 namespace {
 
-/// What a message carries, and whether it goes the same way as the first chunk's: of a stage's
+/// Cargo of a message, and whether it goes the same way as the first chunk's: of a stage's
 /// channels each, to one stage.
 constexpr int sides = 4;
 int side_of(const PartLayout& layout, const Action& message) {

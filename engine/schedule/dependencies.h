@@ -7,7 +7,7 @@ namespace frugal::engine {
 /// The action that receives what this kind of send sends.
 ActionKind receive_of(ActionKind send);
 
-/// Which actions of all stages must be over before which, when messages travel as follows.
+/// Actions of all stages that must be over before each, when messages travel as follows.
 ///
 /// A stage makes its passes and steps one after another, in the order of its list. A receive holds
 /// them up until its message is there. A send does not: it is handed to a stream of the stage and
@@ -32,7 +32,7 @@ class Dependencies {
   int stage_of(int node) const;
   int action_of(int node) const { return node - offsets_[stage_of(node)]; }
 
-  /// What must be over before the action is.
+  /// Actions that must be over before this one is.
   const std::vector<int>& before(int node) const { return before_[node]; }
   /// The send of a receive's message, or the receive of a send's.
   int other_end(int message) const { return other_end_[message]; }

@@ -14,9 +14,9 @@ namespace frugal::engine {
 /// and times in its tooltip.
 std::string draw_svg(const std::vector<Timeline>& timelines);
 
-/// For a terminal: F3 is the forward of microbatch 3, B its backward, I and W its backward's two
-/// parts; F3b is its pass through the second of several chunks. `colour` adds ANSI's. `columns` is
-/// how wide it may be, 0 as wide as every cell's text needs.
+/// Text for a terminal: F3 is the forward of microbatch 3, B its backward, I and W its backward's
+/// two parts; F3b is its pass through the second of several chunks. `colour` adds ANSI's. `columns`
+/// is how wide it may be, 0 as wide as every cell's text needs.
 std::string draw_text(const std::vector<Timeline>& timelines, bool colour, int columns = 0);
 
 }  // namespace frugal::engine

@@ -7,7 +7,7 @@
 namespace frugal::engine {
 namespace {
 
-/// Whether a stage receives something of a batch before the step of one before it. A schedule from
+/// True if a stage receives something of a batch before the step of one before it. A schedule from
 /// a file may: then nobody can tell which messages were sent before a step was validated.
 bool receives_ahead(const Schedule& schedule, const Actions& actions) {
   int batch = schedule.first_batch;

@@ -5,7 +5,7 @@
 
 namespace frugal::engine {
 
-/// What each stage does of the next batch before its step of this one is validated: forward passes
+/// Next batch's passes that a stage makes before its step of this one is validated: forward passes
 /// that need nothing of the last stage, which is the first to know whether steps stand. They are
 /// those of chunk 0 right behind the step, each with its messages, in all stages but the last. A
 /// stage has no more of them than the stage before it, so that it receives nothing among them that

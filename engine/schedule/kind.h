@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/namespace.h"
-#include "engine/schedule/part_layout.h"
 
 // The schedules, one line each, in the order in which the command line lists them. Each is defined
 // in a file of engine/schedule/kinds/, alone or with its family.
@@ -32,6 +33,59 @@
 
 namespace frugal::engine {
 
+/// Placement of a model's parts on the stages of a pipeline.
+enum class Placement : uint8_t {
+  around,     ///< each chunk goes from the first stage to the last: part c · p + s is chunk c of s
+  to_and_fro  ///< every other chunk goes back, in a V: part c · p + (p − 1 − s) for odd c
+};
+
+/// A chunk of a stage: where a part of the model is.
+struct Seat {
+  int stage = 0;
+  int chunk = 0;
+
+  bool operator==(const Seat&) const = default;
+};
+
+/// Part of the model that each chunk of each stage is. Activations go from part j to part j + 1,
+/// gradients back.
+struct PartLayout {
+  int stages = 1;  ///< [p]
+  int chunks = 1;  ///< of each stage
+  Placement placement = Placement::around;
+
+  int parts() const { return stages * chunks; }
+  int part_at(const Seat& seat) const {
+    return seat.chunk * stages + (goes_back(seat.chunk) ? stages - 1 - seat.stage : seat.stage);
+  }
+  Seat seat_of(int part) const {
+    const int chunk = part / stages, along = part % stages;
+    return {goes_back(chunk) ? stages - 1 - along : along, chunk};
+  }
+  /// Place of the part behind this one, or (not `ahead`) the one before it. Nothing at the ends of
+  /// the model.
+  std::optional<Seat> neighbour(const Seat& seat, bool ahead) const {
+    const int part = part_at(seat) + (ahead ? 1 : -1);
+    if (part < 0 || part >= parts()) return std::nullopt;
+    return seat_of(part);
+  }
+  /// Pairs of stages between which activations go, or (not `ahead`) gradients; ascending, each
+  /// once.
+  std::vector<std::pair<int, int>> ways(bool ahead) const {
+    std::set<std::pair<int, int>> found;
+    for (int part = 0; part < parts(); ++part) {
+      const Seat from = seat_of(part);
+      const auto to = neighbour(from, ahead);
+      if (to && to->stage != from.stage) found.emplace(from.stage, to->stage);
+    }
+    return {found.begin(), found.end()};
+  }
+  /// The stage that has the output head. The first has the embedding.
+  int last_stage() const { return seat_of(parts() - 1).stage; }
+  /// True if this chunk's activations go from the last stage to the first.
+  bool goes_back(int chunk) const { return placement == Placement::to_and_fro && chunk % 2 == 1; }
+};
+
 class Passes;
 
 /// A stage of a pipeline, from its fill to its drain: microbatches that follow each other without a
@@ -52,7 +106,7 @@ struct VersionsThen {
   int newest_of_first = 0;  ///< the newest that stage 0 had at this microbatch's forward
 };
 
-/// What one microbatch after another does in a full pipeline.
+/// Course of one microbatch after another in a full pipeline.
 enum class SteadyState : uint8_t {
   alone,          ///< it is in all stages together before the next one begins
   one_way,        ///< it follows the one before it in the same direction
@@ -67,28 +121,28 @@ struct ScheduleKind {
   std::string_view help;    ///< what it is, in one line
   std::string_view source;  ///< the paper, and where in it
 
-  /// Whether the pipeline drains after each batch, so that a batch sees the weights that all before
+  /// True if the pipeline drains after each batch, so that a batch sees the weights that all before
   /// it have made.
   bool flushes = true;
   /// Steps by which gradients come late: batch b is computed with version max(b − delay, 0).
   int delay = 0;
-  /// Where that is not the rule: the version that a forward uses, whose backward uses it too.
+  /// Exception to that rule: the version that a forward uses, whose backward uses it too.
   int (*version)(const VersionsThen& there) = nullptr;
   /// Versions of its weights that a stage keeps at most, where that is not delay + 1.
   int (*versions)(const StageFill& fill) = nullptr;
-  /// Whether both ends of the model can train one token table.
+  /// True if both ends of the model can train one token table.
   bool ties_tables = true;
 
-  /// Whether gradients of inputs and of weights are computed in passes of their own.
+  /// True if gradients of inputs and of weights are computed in passes of their own.
   bool splits_backward = false;
-  /// Whether a stage makes forward passes together with backward passes of other microbatches.
+  /// True if a stage makes forward passes together with backward passes of other microbatches.
   bool makes_together = false;
-  /// Whether a stage has several parts of the model, how many where that is given (0: any), and the
+  /// True if a stage has several parts of the model, how many where that is given (0: any), and the
   /// kind that this is with one.
   bool has_chunks = false;
   int chunks = 0;
   std::string_view with_one_chunk = {};
-  /// On which stage each of them is.
+  /// Stage of each of them.
   Placement placement = Placement::around;
 
   /// The microbatches of a batch are at least so many for each stage, and why; 0: they may be few.
@@ -97,7 +151,7 @@ struct ScheduleKind {
 
   SteadyState steady = SteadyState::there_and_back;
 
-  /// In which order a stage makes its passes (passes.h).
+  /// Gives the order in which a stage makes its passes (passes.h).
   Passes (*passes)(const StageFill& fill);
   /// Microbatches, times chunks, that a stage has between forward and backward at most, as the
   /// paper says. The checker holds every schedule to it.
@@ -105,7 +159,7 @@ struct ScheduleKind {
 
   /// Chunks of each stage where nobody says how many.
   int usual_chunks() const { return std::max(chunks, 1); }
-  /// Whether the planner predicts it: where weights are stashed it does not (docs/planner.md).
+  /// True if the planner predicts it: where weights are stashed it does not (docs/planner.md).
   bool predicted() const { return flushes || version == nullptr; }
   int version_of(const VersionsThen& there) const {
     return version != nullptr ? version(there) : std::max(there.batch - delay, 0);

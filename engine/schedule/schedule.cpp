@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/schedule/kind.h"
+
 namespace frugal::engine {
 
 namespace {
@@ -13,6 +15,17 @@ bool any_action(const Schedule& schedule, Is is) {
 }
 
 }  // namespace
+
+const std::vector<ScheduleKind>& ScheduleKind::all() {
+  static const std::vector<ScheduleKind> all = {FRUGAL_SCHEDULES};
+  return all;
+}
+
+std::optional<ScheduleKind> schedule_kind(std::string_view name) {
+  const auto& all = ScheduleKind::all();
+  const auto found = std::ranges::find(all, name, &ScheduleKind::name);
+  return found == all.end() ? std::nullopt : std::optional(*found);
+}
 
 bool splits_backward(const Schedule& schedule) {
   return any_action(schedule,

@@ -19,13 +19,14 @@ enum class ActionKind : uint8_t {
   step  ///< the optimizer's, after the last microbatch of a batch
 };
 
-/// What a stage does next. The model is cut into stages · chunks parts of layers (PartLayout).
+/// Thing that a stage does next. The model is cut into stages · chunks parts of layers
+/// (PartLayout).
 struct Action {
   ActionKind kind = ActionKind::forward;
   int chunk = 0;
   int microbatch = -1;  ///< of the run: batch · microbatches + its number in the batch; −1: step
   int version = -1;     ///< of the weights: which one a pass uses, or a step makes; −1: messages
-  /// Whether a forward pass is made together with the backward pass behind it, of another
+  /// True if a forward pass is made together with the backward pass behind it, of another
   /// microbatch: while one of them waits for other ranks, the other one computes.
   bool beside_next = false;
 
@@ -41,7 +42,7 @@ bool is_send(ActionKind kind);
 
 using Actions = std::vector<Action>;
 
-/// What every stage of a pipeline does, in order, for some batches of a run: from its fill to its
+/// Actions of every stage of a pipeline, in order, for some batches of a run: from its fill to its
 /// drain. Version v of the weights is what v steps have made of them.
 struct Schedule {
   ScheduleKind kind = ScheduleKind::one_forward_one_backward;
@@ -56,7 +57,7 @@ struct Schedule {
   int first_microbatch() const { return first_batch * microbatches; }
   int end_microbatch() const { return (first_batch + batches) * microbatches; }
   int batch_of(int microbatch) const { return microbatch / microbatches; }
-  /// How often the pipeline fills and drains, and what a stage does in between.
+  /// Number of times the pipeline fills and drains, and what a stage does in between.
   int fills() const { return kind.flushes ? batches : 1; }
   StageFill fill(int stage) const {
     return {stage, stages, chunks, microbatches * (batches / fills())};
@@ -65,14 +66,14 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// Whether any backward pass is in two parts, whatever the kind says, and whether any passes are
+/// True if any backward pass is in two parts, whatever the kind says, and whether any passes are
 /// made together.
 bool splits_backward(const Schedule& schedule);
 bool makes_together(const Schedule& schedule);
 
 /// The other end of a message of this stage, and nothing where the model ends there.
 std::optional<Seat> peer_of(const PartLayout& layout, int stage, const Action& message);
-/// The same where that is another stage: parts of one stage that follow each other send nothing.
+/// Other end where that is another stage: parts of one stage that follow each other send nothing.
 std::optional<Seat> elsewhere(const PartLayout& layout, const Seat& seat, bool ahead);
 
 }  // namespace frugal::engine

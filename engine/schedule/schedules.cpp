@@ -38,7 +38,7 @@ Actions stage_actions(const Schedule& schedule, int stage, bool together) {
   return out;
 }
 
-/// As many microbatches and chunks as the kind takes.
+/// Requires as many microbatches and chunks as the kind takes.
 void validate_traits(const ScheduleKind& kind, const ScheduleShape& shape) {
   const int stages = shape.stages, chunks = shape.chunks, microbatches = shape.microbatches;
   if (kind.has_chunks && kind.chunks == 0 && chunks == 1)

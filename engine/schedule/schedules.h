@@ -7,14 +7,14 @@ namespace frugal::engine {
 /// pipeline has. A schedule holds all of its actions at once.
 inline constexpr int most_passes = 1 << 22;
 
-/// How large a pipeline is and for how long it runs.
+/// Size of a pipeline, and how long it runs.
 struct ScheduleShape {
   int stages = 1;        ///< [d, or p]
   int chunks = 1;        ///< [v] parts of the model on each stage
   int microbatches = 1;  ///< [m] of a batch
   int first_batch = 0;   ///< of the run: microbatches and versions count from its beginning
   int batches = 1;       ///< one after another; kinds without a flush fill and drain once for all
-  /// Whether passes that the kind makes together are made so, or one after the other.
+  /// True if passes that the kind makes together are made so, or one after the other.
   bool together = true;
 
   /// Throws InputError that says which rule is broken: sizes positive, several chunks only and
@@ -23,7 +23,7 @@ struct ScheduleShape {
   bool operator==(const ScheduleShape&) const = default;
 };
 
-/// What each stage does: the kind's passes, a step after the last of each batch, the messages
+/// Actions of each stage: the kind's passes, a step after the last of each batch, the messages
 /// between stages, and the version of each pass. Throws InputError like validate().
 Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape);
 

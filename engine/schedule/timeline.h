@@ -6,7 +6,7 @@
 
 namespace frugal::engine {
 
-/// From `time` on, seconds on the device's clock, there are so many versions of the weights.
+/// Number of versions of the weights from `time` on, seconds on the device's clock.
 struct VersionCount {
   double time = 0;
   size_t alive = 0;
@@ -20,7 +20,8 @@ struct Span {
   double end = 0;
 };
 
-/// What each stage did and when: planned by simulate(), or recorded by a run, virtual or measured.
+/// Actions of each stage, and when: planned by simulate(), or recorded by a run, virtual or
+/// measured.
 struct Timeline {
   std::string title;
   std::string unit;  ///< of all times: "s", or empty where a forward pass takes 1
@@ -37,7 +38,7 @@ struct Timeline {
 
 struct ClockCosts;
 
-/// How long actions take. A pass through one of several chunks takes its share.
+/// Durations of actions. A pass through one of several chunks takes its share.
 struct Durations {
   double forward = 1;
   double backward = 2;
@@ -52,17 +53,17 @@ struct Durations {
   ClockCosts costs(const Schedule& schedule) const;
 };
 
-/// When each action happens, played by PipelineClock (clock.h). With `late_warm_up` each stage's
+/// Times of each action, played by PipelineClock (clock.h). With `late_warm_up` each stage's
 /// last forward before a backward it waits for is as late as changes nothing else, as
 /// pipedream2bw2021 draws 1F1B and its kin. The schedule must be right (check.h).
 Timeline simulate(const Schedule& schedule, const Durations& durations = {},
                   bool late_warm_up = false);
 
-/// For each stage, the parts of its receives in which their message was on its way: what is left of
+/// Parts of each stage's receives in which their message was on its way: what is left of
 /// a receive it waited for something else.
 std::vector<std::vector<Span>> transits(const Timeline& timeline);
 
-/// Where a stage's time went, between the timeline's begin and end.
+/// Division of a stage's time, between the timeline's begin and end.
 struct Bubble {
   double busy = 0;           ///< passes and steps
   double start_up = 0;       ///< before the first of them

@@ -8,7 +8,7 @@
 namespace frugal::engine {
 namespace {
 
-/// When a stage makes the passes of the first microbatch, in slots of one pass; those of each one
+/// Times of a stage's passes of the first microbatch, in slots of one pass; those of each one
 /// behind it come `interval` slots later. Which of its passes a stage makes in a slot is the slot's
 /// number modulo the interval, so the six of them differ in that.
 struct StageSlots {
@@ -16,7 +16,7 @@ struct StageSlots {
 };
 constexpr int interval = 6;
 
-/// How a V is drawn: slots from one stage to the next, of chunk 0's and 1's forward passes and of
+/// Shape of a V: slots from one stage to the next, of chunk 0's and 1's forward passes and of
 /// chunk 1's and 0's backward passes, and slots to wait at the three turns between those ways.
 struct BuildingBlock {
   std::array<int, 4> steps;

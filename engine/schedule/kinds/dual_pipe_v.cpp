@@ -10,7 +10,7 @@ class DualPipe {
  public:
   void forward(int chunk) { passes.forward(forwards_[chunk]++, chunk); }
   void backward(int chunk) { passes.backward(backwards_[chunk]++, chunk); }
-  /// Of two microbatches, one of which hides the other's communication.
+  /// Makes passes of two microbatches, one of which hides the other's communication.
   void together(int forward_chunk, int backward_chunk) {
     forward(forward_chunk);
     passes.beside();
