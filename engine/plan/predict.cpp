@@ -80,6 +80,7 @@ class Predicting {
         host_capacity_(machine.host_memory /
                        std::min<int64_t>(run.ranks(), machine.devices_per_node)),
         tied_(tied_sum(run, links, times_)),
+        part_costs_(costs),
         costs_(run, costs, links, times_, machine.launch_overhead) {
     for (int i = 0; i < run.pipeline_parallel; ++i) {
       const ModelPart all = ModelPart::all_of_stage(run, i);
@@ -93,6 +94,9 @@ class Predicting {
       prediction_.stages.push_back(stage(i));
       if (least(i) > seconds) return std::nullopt;
     }
+    costs_.execute_pairs(run_, part_costs_);
+    for (int i = 0; i < run_.pipeline_parallel; ++i)
+      if (least(i) > seconds) return std::nullopt;
     add_stage_costs();
     sample();
     add_memory();
@@ -104,6 +108,7 @@ class Predicting {
 
   int64_t memory() {
     prediction_.stages.resize(static_cast<size_t>(run_.pipeline_parallel));
+    costs_.execute_pairs(run_, part_costs_);
     sample();
     add_memory();
     return prediction_.memory();
@@ -197,7 +202,7 @@ class Predicting {
     return of_most + (of_most - of(samples_[1])) * static_cast<Number>(run_.microbatches - most) /
                          static_cast<Number>(steps);
   }
-  /// Whether each microbatch more takes what a stage computes for it, or more. A stage that has
+  /// True if each microbatch more takes what a stage computes for it, or more. A stage that has
   /// waited so far, and will not for ever, makes all that follow take longer than those before.
   bool settled() const {
     if (whole()) return true;
@@ -348,6 +353,7 @@ class Predicting {
   const CostModel times_;
   const int64_t host_capacity_;
   const double tied_;
+  const PartCosts& part_costs_;
   RunCosts costs_;
   std::vector<PartCost> parts_;  // of each stage, all that it has
   std::vector<Sample> samples_;  // the most microbatches first
@@ -357,10 +363,8 @@ class Predicting {
 }  // namespace
 
 size_t Prediction::fullest() const {
-  return static_cast<size_t>(
-      std::max_element(stages.begin(), stages.end(),
-                       [](const auto& a, const auto& b) { return a.memory < b.memory; }) -
-      stages.begin());
+  const auto most = std::ranges::max_element(stages, {}, &StagePrediction::memory);
+  return static_cast<size_t>(most - stages.begin());
 }
 
 int64_t host_memory_of_node(const RunConfig& run, const Prediction& prediction,

@@ -9,7 +9,7 @@
 
 namespace frugal::engine {
 
-/// What one stage of a configuration is predicted to take, per batch where nothing else is said.
+/// Predicted costs of one stage of a configuration, per batch where nothing else is said.
 struct StagePrediction {
   double compute = 0;     ///< seconds of its passes of one microbatch
   double messages = 0;    ///< seconds of one microbatch's messages that it waits for
@@ -19,7 +19,7 @@ struct StagePrediction {
   int64_t on_host = 0;    ///< the same of what is offloaded
 };
 
-/// What decides how long a batch takes.
+/// Cause that decides how long a batch takes.
 enum class Bound : uint8_t { compute, messages, all_reduce, update, bubble };
 inline constexpr int bounds = 5;
 constexpr Names names_of(Bound) {
@@ -39,14 +39,14 @@ struct Prediction {
   int64_t memory() const { return stages[fullest()].memory; }
 };
 
-/// How many seconds a batch of `run` takes on the machine, and how much memory on each stage, from
+/// Predicts the seconds of a batch of `run` on the machine, and the memory of each stage, from
 /// costs of the parts of this model, microbatch, recomputation and tensor-parallel size: its passes
 /// are put one after the other as the schedule has them (PipelineClock). docs/planner.md. Throws
 /// InputError where stages exchange messages and would wait for each other, and where the host has
 /// too little memory for what is offloaded.
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine);
-/// The same; none, without playing a batch, where what one stage computes takes longer than
+/// Predicts alike; none, without playing a batch, where what one stage computes takes longer than
 /// `seconds`.
 std::optional<Prediction> predict_within(double seconds, const RunConfig& run,
                                          const PartCosts& costs, const Links& links,
@@ -59,7 +59,7 @@ int64_t predict_memory(const RunConfig& run, const PartCosts& costs, const Links
 int64_t host_memory_of_node(const RunConfig& run, const Prediction& prediction,
                             int64_t devices_per_node);
 
-/// Why there is no prediction of a run's schedule; empty where there is one.
+/// Reason why there is no prediction of a run's schedule; empty where there is one.
 std::string why_not_predicted(const RunConfig& run);
 
 }  // namespace frugal::engine

@@ -17,7 +17,7 @@ PassCosts costs_of(const PartCost& part) {
 
 RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const CostModel& times, double launch)
-    : layout_(run.part_layout()) {
+    : layout_(run.part_layout()), makes_together_(makes_together(run)) {
   const MessageCost message(run, times);
   message_bytes_ = message.bytes;
   clock.messages = run.program.device.messages.kind;
@@ -44,7 +44,10 @@ RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& li
     clock.ahead.push_back(sent(part + 1));
     clock.back.push_back(sent(part - 1));
   }
-  if (!makes_together(run)) return;
+}
+
+void RunCosts::execute_pairs(const RunConfig& run, const PartCosts& costs) {
+  if (!makes_together_) return;
   for (int stage = 0; stage < layout_.stages; ++stage) {
     const std::vector<ModelPart> chunks = ModelPart::chunks_of(run, stage);
     const auto& pairs =
@@ -54,16 +57,25 @@ RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& li
 }
 
 double RunCosts::least_passes_of(int stage, const ScheduleKind& kind) const {
-  double passes = 0;
-  for (int chunk = 0; chunk < layout_.chunks; ++chunk) {
-    const PartCost& part = part_of(stage, chunk);
+  const auto least = [&](int chunk, const auto& seconds) {
     const auto index = static_cast<size_t>(layout_.part_at({stage, chunk}));
-    passes += std::min(least_passes(kind, part),
-                       least_passes(kind, turning_.empty() ? part : turning_[index]));
+    const double alone = seconds(parts_[index]);
+    return turning_.empty() ? alone : std::min(alone, seconds(turning_[index]));
+  };
+  double passes = 0;
+  for (int chunk = 0; chunk < layout_.chunks; ++chunk)
+    passes += least(chunk, [&](const PartCost& part) { return least_passes(kind, part); });
+  if (!makes_together_) return passes;
+  double pairs = 0;
+  for (int chunk = 0; chunk < layout_.chunks; ++chunk) {
+    // A pass takes no less time beside another one than alone.
+    const double forward = least(chunk, [](const PartCost& part) { return part.forward.seconds; });
+    const double backward =
+        least(1 - chunk, [](const PartCost& part) { return part.backward.seconds; });
+    pairs += together_.empty() ? std::max(forward, backward)
+                               : of_pair(stage, {.chunk = chunk}).pass.seconds;
   }
-  if (together_.empty()) return passes;
-  const auto& pairs = together_[static_cast<size_t>(stage)];
-  return std::min(passes, pairs[0].pass.seconds + pairs[1].pass.seconds);
+  return std::min(passes, pairs);
 }
 
 const PartCost& RunCosts::of_pass(int stage, const Actions& actions, size_t index) const {

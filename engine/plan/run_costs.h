@@ -23,11 +23,15 @@ class RunCosts {
 
   ClockCosts clock;
 
+  /// Executes passes that are made together, which takes a search long: it does so where a run is
+  /// not too slow anyway. All functions below but least_passes_of() need it.
+  void execute_pairs(const RunConfig& run, const PartCosts& costs);
+
   /// Costs of the part in this chunk of a stage.
   const PartCost& part_of(int stage, int chunk) const {
     return parts_[static_cast<size_t>(layout_.part_at({stage, chunk}))];
   }
-  /// The least seconds of a microbatch's passes on a stage.
+  /// The least seconds of a microbatch's passes on a stage; more exact behind execute_pairs().
   double least_passes_of(int stage, const ScheduleKind& kind) const;
 
   // Of a batch's passes, of a schedule without messages:
@@ -53,6 +57,7 @@ class RunCosts {
   std::vector<PartCost> turning_;  // ClockCosts::turning
   std::vector<std::array<PairCost, 2>> together_;
   int64_t message_bytes_ = 0;
+  bool makes_together_ = false;
 };
 
 }  // namespace frugal::engine
