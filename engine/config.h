@@ -59,7 +59,7 @@ constexpr Names names_of(StepValidation) { return {"before", "after"}; }
 enum class PassOverlap : uint8_t { on, off };
 constexpr Names names_of(PassOverlap) { return {"on", "off"}; }
 
-/// How ranks divide the model and the batch.
+/// Division of the model and the batch among ranks.
 struct ParallelOptions {
   int tensor_parallel = 1;    ///< [t]
   int pipeline_parallel = 1;  ///< [p], stages
@@ -100,7 +100,7 @@ struct ShardOptions {
   bool operator==(const ShardOptions&) const = default;
 };
 
-/// How ranks share each sequence.
+/// Division of each sequence among ranks.
 struct SequenceOptions {
   bool sequence_parallel = false;  ///< over the tensor-parallel group
   /// [c], ranks with all weights and a part of every sequence each.
@@ -154,7 +154,7 @@ struct RecomputeOptions {
   bool operator==(const RecomputeOptions&) const = default;
 };
 
-/// How layers compute, and so what they keep from the forward to the backward pass.
+/// Ways in which layers compute, and so what they keep from the forward to the backward pass.
 struct ActivationOptions {
   AttentionKind attention = AttentionKind::separate;
   /// Dropout masks are kept, one byte per element, as the papers count them; otherwise they are

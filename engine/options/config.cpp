@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "engine/options/fields.h"
 #include "engine/options/rules.h"
@@ -52,8 +51,7 @@ std::vector<std::string> weight_type_names() {
 }
 
 DType weight_type(std::string_view name) {
-  return *std::find_if(weight_types.begin(), weight_types.end(),
-                       [name](DType type) { return name_of(type) == name; });
+  return *std::ranges::find(weight_types, name, [](DType type) { return name_of(type); });
 }
 
 void NumericsOptions::describe(Fields<NumericsOptions>& f) {
@@ -88,7 +86,7 @@ void NumericsOptions::describe(Fields<NumericsOptions>& f) {
       .usually_follows()
       .draws({"f64", "f64", "f64", "f32", "f32", "f32", "bf16", "bf16"})
       .is_allowed = [](const N& n) {
-    return std::find(weight_types.begin(), weight_types.end(), n.type) != weight_types.end();
+    return std::ranges::find(weight_types, n.type) != weight_types.end();
   };
 }
 

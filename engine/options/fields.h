@@ -287,4 +287,19 @@ void check_fields(const T& of) {
   }
 }
 
+/// Hash of the fields that are not as by default, for maps whose keys are options.
+struct HashOfFields {
+  template <class T>
+  size_t operator()(const T& of) const {
+    size_t hash = 0, number = 0;
+    for (const Field<T>& field : fields_of<T>()) {
+      constexpr size_t odd = 0x9e3779b97f4a7c15;  // spreads a small number over all bits
+      ++number;
+      if (!field.is_usual(of))
+        hash ^= odd * (number + odd * std::hash<FieldValue>()(field.get(of)));
+    }
+    return hash;
+  }
+};
+
 }  // namespace frugal::engine

@@ -1,7 +1,6 @@
 #include "engine/layer_modules.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
 namespace frugal::engine {
@@ -38,9 +37,7 @@ std::vector<LayerModules> LayerModules::all_sets(LayerModules of) {
     }
   }
   sets.erase(sets.begin());
-  std::stable_sort(sets.begin(), sets.end(), [](const LayerModules& a, const LayerModules& b) {
-    return a.size() < b.size();
-  });
+  std::ranges::stable_sort(sets, {}, [](LayerModules set) { return set.size(); });
   return sets;
 }
 
@@ -58,12 +55,9 @@ std::optional<LayerModules> layer_modules(std::string_view text, LayerModules am
   LayerModules modules;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('+', begin), text.size());
-    const std::string_view name = text.substr(begin, end - begin);
-    const auto& all = LayerModules::all();
-    const auto found = std::find_if(all.begin(), all.end(),
-                                    [&](LayerModule module) { return name_of(module) == name; });
-    if (found == all.end() || !among.has(*found) || modules.has(*found)) return std::nullopt;
-    modules.add(*found);
+    const auto module = from_name<LayerModule>(text.substr(begin, end - begin));
+    if (!module || !among.has(*module) || modules.has(*module)) return std::nullopt;
+    modules.add(*module);
     begin = end + 1;
   }
   return modules;

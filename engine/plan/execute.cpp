@@ -1,16 +1,15 @@
 #include "engine/plan/execute.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "engine/train/trainer.h"
 
 namespace frugal::engine {
 
-Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, Machine machine) {
-  machine.memory_capacity = machine.host_memory = std::numeric_limits<int64_t>::max();
-  const auto cluster = make_virtual_cluster(run, machine);
+Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer,
+                       const Machine& machine) {
+  const auto cluster = make_virtual_cluster(run, without_limits(machine));
   TrainConfig train;
   train.optimizer = optimizer;
   Trainer trainer(*cluster, run, train);

@@ -16,7 +16,8 @@ struct Execution {
 
 /// Trains a few batches on make_virtual_cluster(), on devices and hosts that have as much memory as
 /// it takes.
-Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, Machine machine);
+Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer,
+                       const Machine& machine);
 
 /// Executes the first `count` of a plan's configurations that fit, and puts them in the order of
 /// what they took: predictions are not exact, and the first ones are often alike. Returns that of

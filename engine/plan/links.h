@@ -6,7 +6,7 @@
 
 namespace frugal::engine {
 
-/// How the stages and replicas of a configuration lie on a machine's nodes. It depends on t, c,
+/// Layout of a configuration's stages and replicas on a machine's nodes. It depends on t, c,
 /// w and d alone.
 struct Links {
   Links(const RunConfig& run, const Machine& machine);

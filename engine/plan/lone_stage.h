@@ -20,7 +20,7 @@ struct StageSeconds {
   double flops = 0;  ///< of the matrix multiplications that the rank executed in the batch
 };
 
-/// Why there is no time of a step from lone stages; empty where there is one.
+/// Reason why there is no time of a step from lone stages; empty where there is one.
 std::string why_not_lone_stages(const RunConfig& run);
 
 /// The first stage whose parts of the model are those of this one, so that its passes are too: as

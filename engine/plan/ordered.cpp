@@ -38,13 +38,13 @@ OrderedRuns::OrderedRuns(const PlanRequest& request, PlanCosts& costs, bool time
   std::ranges::stable_sort(all_, {}, &Ordered::passes);
 }
 
-/// Whether a model can be cut into so many parts.
+/// True if a model can be cut into so many parts.
 bool OrderedRuns::divides(int64_t parts) const {
   const int64_t layers = request_.run.model.layers;
   return layers % parts == 0 || (request_.balanced_stages && parts <= layers);
 }
 
-/// Whether as many sequences in a microbatch as ranks share them could be fewer of both: each rank
+/// True if as many sequences in a microbatch as ranks share them could be fewer of both: each rank
 /// has the same tokens then, and waits for fewer others.
 bool OrderedRuns::fewer_share(const Sharing& context, int64_t micro_batch) const {
   const int64_t both = std::gcd(int64_t{context.ranks}, micro_batch);

@@ -9,7 +9,7 @@
 
 namespace frugal::engine {
 
-/// How devices are divided and passes ordered.
+/// Division of devices, and order of passes.
 struct Ordered {
   RunConfig run;
   const Links* links;

@@ -72,15 +72,17 @@ class PartExecution {
   PairCost run_together(int forward_chunk) {
     Passes passes;
     passes.forward(0, 1 - forward_chunk).forward(1, forward_chunk).beside();
-    passes.backward(0, 1 - forward_chunk).backward(1, forward_chunk);
+    passes.backward(0, 1 - forward_chunk);
     PartCost nothing;
-    PassCost late;
-    if (rank_.config.offload) {
-      execute(Before::long_copy, passes, nothing);
-      late = pair_.pass;
+    if (!rank_.config.offload) {
+      execute(Before::nothing, passes, nothing);
+      return pair_;
     }
+    passes.backward(1, forward_chunk);
+    execute(Before::long_copy, passes, nothing);
+    const PassCost late = pair_.pass;
     execute(Before::nothing, passes, nothing);
-    if (rank_.config.offload) pair_.pass.grace = late.grace + pair_.pass.seconds - late.seconds;
+    pair_.pass.grace = late.grace + pair_.pass.seconds - late.seconds;
     return pair_;
   }
 
@@ -262,7 +264,7 @@ class PartExecution {
     for (const Tensor& source : rank_.offload.sources) leaving += source.view().bytes();
     return rank_.ledger.current() - leaving;
   }
-  /// When the passes so far end, and when all that goes on does.
+  /// Times at which the passes so far end, and all that goes on does.
   double passes_end() { return rank_.device.record(Stream::compute).time; }
   double end() { return rank_.device.now(); }
   template <class Work>
@@ -287,23 +289,14 @@ class PartExecution {
   double sums_begin_ = 0, given_ = 0;  // then, and seconds of the host until then
 };
 
-/// A rank of the tensor-parallel group, and of replicas where they divide something, that computes
-/// so many layers.
-void on_one_rank(const RunConfig& run, const Machine& machine, int64_t layers,
+/// Executes so many layers on one rank.
+void on_one_rank(RunConfig run, const Machine& machine, int64_t layers,
                  const std::function<void(Rank&)>& body) {
-  RunConfig alone = run;
-  alone.model.layers = layers;
-  alone.pipeline_parallel = alone.chunks = 1;
-  alone.stage_layers = {};
-  if (run.schedule.flushes)
-    alone.schedule = run.schedule.splits_backward ? ScheduleKind::zero_bubble_h1
-                                                  : ScheduleKind::one_forward_one_backward;
-  if (run.shard == Shard::none) alone.data_parallel = 1;
-  alone.microbatches = 1;
-  make_virtual_cluster(alone, machine)->run(body);
+  run.model.layers = layers;
+  make_virtual_cluster(run, machine)->run(body);
 }
 
-/// From how many layers on each one more costs the same.
+/// Number of layers from which on each one more costs the same.
 int64_t enough_layers(const RunConfig& run) {
   const DeviceRules& rules = run.program.device;
   // A host that waits is late with some layers, and not with others.
@@ -324,6 +317,19 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
 }
 
 }  // namespace
+
+RunConfig lone_rank_of(const RunConfig& run) {
+  RunConfig rank = run;
+  rank.pipeline_parallel = rank.chunks = 1;
+  rank.stage_layers = {};
+  rank.microbatches = 1;
+  rank.overlap_passes = PassOverlap::on;
+  if (run.schedule.flushes)
+    rank.schedule = run.schedule.splits_backward ? ScheduleKind::zero_bubble_h1
+                                                 : ScheduleKind::one_forward_one_backward;
+  if (run.shard == Shard::none) rank.data_parallel = 1;
+  return rank;
+}
 
 double least_passes(const ScheduleKind& kind, const PartCost& part) {
   const double whole = part.backward.seconds,
@@ -352,15 +358,13 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
 
 PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
                      const Machine& machine)
-    : run_(run),
+    : run_(lone_rank_of(run)),
       optimizer_(optimizer),
-      machine_(machine),
+      machine_(without_limits(machine)),
       kinds_(run.model.window > 0 ? run.model.window_period : 1),
       most_(enough_layers(run)),
       hidden_state_(run.local_sequence() * run.micro_batch * run.model.hidden *
-                    static_cast<int64_t>(size_of(run.type))) {
-  machine_.memory_capacity = machine_.host_memory = std::numeric_limits<int64_t>::max();
-}
+                    static_cast<int64_t>(size_of(run.type))) {}
 
 const PartCost& PartCosts::executed(ModelPart part, bool turns) const {
   part.first_layer %= kinds_;
@@ -458,6 +462,12 @@ void PartCosts::correct_peaks(const ModelPart& part, PartCost& cost) const {
     if (growth >= layer.*peak) continue;
     cost.*peak = std::max(all.*peak + more * growth, layers.*peak + held + hidden_state_);
   }
+}
+
+Machine without_limits(Machine machine) {
+  machine.memory_capacity = machine.host_memory = std::numeric_limits<int64_t>::max();
+  machine.parameters = {};
+  return machine;
 }
 
 OptimizerOptions planned_optimizer(const ScheduleKind& kind) {

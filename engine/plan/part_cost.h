@@ -2,18 +2,19 @@
 #include <array>
 #include <map>
 #include <mutex>
-#include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/model/part.h"
 #include "engine/optimizer/optimizer.h"
+#include "engine/options/fields.h"
 #include "engine/schedule/clock.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal::engine {
 
-/// What a part of a model costs one rank: seconds and bytes, as the program takes them when it
+/// Costs of a part of a model for one rank: seconds and bytes, as the program takes them when it
 /// executes the part alone on a virtual device.
 struct PartCost {
   /// Passes of one microbatch; recomputation is part of backward.
@@ -60,10 +61,13 @@ double least_passes(const ScheduleKind& kind, const PartCost& part);
 /// a + n · b, member by member.
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b);
 
-/// Costs of parts of run.model of any number of layers, executed on one rank of
-/// run.tensor_parallel. Its pipeline does not count, and replicas do where they divide something;
-/// its schedule decides how the optimizer steps, and whether weights' gradients have a pass of
-/// their own.
+/// Configuration of the one rank on which parts of run.model are executed: as `run`, without a
+/// pipeline, and without replicas where these divide nothing. Runs of which it is the same have the
+/// same PartCosts.
+RunConfig lone_rank_of(const RunConfig& run);
+
+/// Costs of parts of run.model of any number of layers, executed on lone_rank_of(run). Its schedule
+/// decides how the optimizer steps, and whether weights' gradients have a pass of their own.
 ///
 /// Few layers are executed, and each layer more of a kind costs the same. That is so because layers
 /// of a kind are equal, and each keeps the same. The first two are unlike the others where weights
@@ -83,7 +87,7 @@ class PartCosts {
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
 
   PartCost of(const ModelPart& part) const;
-  /// Whether two parts cost the same.
+  /// True if two parts cost the same.
   bool alike(const ModelPart& a, const ModelPart& b) const { return key_of(a) == key_of(b); }
   /// Cost without a correction of peaks at the embedding or the head; executes less than of().
   PartCost without_peaks(const ModelPart& part) const;
@@ -98,13 +102,13 @@ class PartCosts {
   void put_passes(const ModelPart& part, const PassSeconds& seconds);
   /// Puts a step's time in, with what its ranks divide summed in it.
   void put_step(const ModelPart& part, double seconds);
-  /// What a layer more adds; where there are kinds of them, one of the first kind.
+  /// Costs that a layer more adds; where there are kinds of them, one of the first kind.
   PartCost layer() const { return next(0); }
 
  private:
   /// Cost of a part that begins with a layer of the same kind.
   const PartCost& executed(ModelPart part, bool turns = false) const;
-  /// What the last layer of the largest of them adds, where they begin with such a layer.
+  /// Costs that the last layer of the largest of them adds, where they begin with such a layer.
   PartCost next(int64_t layer) const;
   /// Key that parts have in common which are alike.
   using Key = std::tuple<int64_t, int64_t, bool, bool>;
@@ -115,9 +119,9 @@ class PartCosts {
   /// Corrects peaks that the ends of a part have, not its layers.
   void correct_peaks(const ModelPart& part, PartCost& cost) const;
 
-  RunConfig run_;
+  const RunConfig run_;  // of the lone rank
   OptimizerOptions optimizer_;
-  Machine machine_;           // of endless memory
+  const Machine machine_;
   int64_t kinds_;             // of layers
   int64_t most_;              // layers of a part that are executed
   int64_t hidden_state_ = 0;  // bytes
@@ -128,44 +132,34 @@ class PartCosts {
   mutable std::map<std::vector<int64_t>, PairCost> together_;
 };
 
+/// Machine with as much memory as it takes, and without the numbers of its file as they stand
+/// there, of which no device needs a copy.
+Machine without_limits(Machine machine);
+
 /// Options of the optimizer for a schedule: no clipping, for which stages wait for each other,
 /// where the schedule has no flush.
 OptimizerOptions planned_optimizer(const ScheduleKind& kind);
 
-/// Whether some of a run's passes are made together.
+/// True if some of a run's passes are made together.
 bool makes_together(const RunConfig& run);
 
-/// The costs of parts for all configurations of a search: executed once for all depths and, but for
-/// what replicas divide, widths. Several threads may ask.
+/// Costs of parts for all configurations of a search: executed once for all that have the same lone
+/// rank. Several threads may ask.
 class PlanCosts {
  public:
-  explicit PlanCosts(const Machine& machine) : machine_(machine) {}
+  explicit PlanCosts(const Machine& machine) : machine_(without_limits(machine)) {}
 
   const PartCosts& of(const RunConfig& run) {
-    const Key key{run.tensor_parallel,
-                  run.context_parallel,
-                  run.context,
-                  run.micro_batch,
-                  run.recompute,
-                  run.recompute == Recompute::selective ? name_of(run.recompute_modules) : "",
-                  run.recompute_layers,
-                  run.offload ? name_of(run.offload_modules) : "",
-                  run.schedule.splits_backward,
-                  makes_together(run),
-                  run.schedule.flushes ? "" : run.schedule.name,
-                  run.validate_steps,
-                  run.shard,
-                  run.shard == Shard::none ? 1 : run.data_parallel};
+    RunConfig rank = lone_rank_of(run);
     const std::scoped_lock lock(finding_);
-    return costs_.try_emplace(key, run, planned_optimizer(run.schedule), machine_).first->second;
+    return costs_.try_emplace(std::move(rank), run, planned_optimizer(run.schedule), machine_)
+        .first->second;
   }
 
  private:
-  using Key = std::tuple<int, int, ContextKind, int64_t, Recompute, std::string, int64_t,
-                         std::string, bool, bool, std::string_view, StepValidation, Shard, int>;
-  const Machine& machine_;
+  const Machine machine_;
   std::mutex finding_;  ///< guards what follows
-  std::map<Key, PartCosts> costs_;
+  std::unordered_map<RunConfig, PartCosts, HashOfFields> costs_;
 };
 
 }  // namespace frugal::engine

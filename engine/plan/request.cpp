@@ -20,9 +20,7 @@ std::vector<int64_t> divisors(int64_t n) {
 }
 
 RunConfig without_offload(RunConfig run) {
-  run.offload = false;
-  run.offload_modules = RunConfig::inputs;
-  run.offload_layers = 0;
+  static_cast<OffloadOptions&>(run) = {.offload_optimizer = run.offload_optimizer};
   return run;
 }
 

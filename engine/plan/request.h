@@ -9,19 +9,19 @@
 
 namespace frugal::engine {
 
-/// What a configuration computes again.
+/// Activations that a configuration computes again.
 struct Recomputation {
   Recompute kind = Recompute::none;
   LayerModules modules = RunConfig::cores;  ///< of Recompute::selective
 };
 
-/// How many ranks share each sequence, and how they attend over it.
+/// Number of ranks that share each sequence, and how they attend over it.
 struct Sharing {
   int ranks = 1;  ///< [c]
   ContextKind kind = ContextKind::ulysses;
 };
 
-/// What is to be planned: a model on so many devices of a machine, and which configurations are
+/// Plan that is asked for: of a model on so many devices of a machine, and which configurations are
 /// considered.
 struct PlanRequest {
   /// Model, type and all that is neither divided, ordered, recomputed nor searched below.
@@ -35,27 +35,27 @@ struct PlanRequest {
   std::vector<ScheduleKind> schedules = {ScheduleKind::two_buffered};
   std::vector<Recomputation> recompute = {{Recompute::none}, {Recompute::stage}};
   std::vector<Shard> shards = {Shard::none};
-  /// Whether of layers that could not keep all as few may be recomputed as fit in memory
+  /// True if of layers that could not keep all as few may be recomputed as fit in memory
   /// (RunConfig::recompute_layers), where nothing that was found is faster.
   bool some_layers = false;
-  /// Whether just enough activations may go to the host's memory to make a configuration fit
+  /// True if just enough activations may go to the host's memory to make a configuration fit
   /// (RunConfig::offload_modules), where that may be the fastest.
   bool searches_offload = false;
-  /// Whether the stages of a schedule that flushes may also validate their steps later
+  /// True if the stages of a schedule that flushes may also validate their steps later
   /// (StepValidation::after), where without its bubble it would be the fastest that was found.
   bool late_steps = false;
-  /// Whether stages may also have as many layers each as makes them equally fast.
+  /// True if stages may also have as many layers each as makes them equally fast.
   bool balanced_stages = false;
   /// A configuration that takes longer than so many times the fastest that fits is counted and not
   /// kept; what its stages compute often says that it does, and then it is not predicted.
   double within = std::numeric_limits<double>::infinity();
   static constexpr double usual_within = 1.1;  ///< where somebody looks at the best alone
-  /// Whether what is neither the first choice nor close to it may be left out: what recomputes
+  /// True if what is neither the first choice nor close to it may be left out: what recomputes
   /// though it fits without, and what misses by more than `nearly` whatever it recomputes.
   bool brief = false;
   static constexpr double nearly = 0.1;  ///< of the memory
   int threads = 1;                       ///< of the search
-  /// Where the schedule does not say how many chunks a stage has: at most so many.
+  /// Most chunks of a stage where the schedule does not say how many it has.
   static constexpr int most_chunks = 8;
 
   /// Considers all schedules that flush, all that can be recomputed within a layer, of all layers
@@ -76,7 +76,7 @@ struct PlanRequest {
 std::vector<int64_t> divisors(int64_t n);
 /// Configuration with all activations on the device.
 RunConfig without_offload(RunConfig run);
-/// Which rule forbids a configuration (RunConfig::validate); none where it is allowed.
+/// Rule that forbids a configuration (RunConfig::validate); none where it is allowed.
 std::optional<InputError> broken_rule(const RunConfig& run);
 
 }  // namespace frugal::engine

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <exception>
 #include <functional>
+#include <future>
 #include <map>
 #include <mutex>
 #include <queue>
-#include <thread>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/plan/ordered.h"
@@ -26,7 +26,13 @@ struct RecomputedLayer {
   PartCost layer = {};  ///< nothing where there was no choice
 };
 
-/// Whether a layer with one is slower than with the other, and saves nothing.
+RunConfig recomputed_as(RunConfig run, const Recomputation& again) {
+  run.recompute = again.kind;
+  run.recompute_modules = again.modules;
+  return run;
+}
+
+/// True if a layer with one is slower than with the other, and saves nothing.
 bool is_worse(const PartCost& a, const PartCost& b) {
   const double longer =
       a.forward.seconds + a.backward.seconds - b.forward.seconds - b.backward.seconds;
@@ -43,75 +49,73 @@ class CandidateModules {
       : request_(request), costs_(costs) {}
 
   /// Sets that are asked for, without those that another one is never worse than.
-  const std::vector<RecomputedLayer>& recomputing(const RunConfig& like) {
-    const Key key{like.tensor_parallel, like.context_parallel, like.context, like.micro_batch,
-                  like.schedule.flushes};
-    return found(recomputing_, key, [&] { return find_recomputing(like); });
+  const std::vector<RecomputedLayer>& recomputing(RunConfig like) {
+    like.shard = Shard::none;
+    // Whole backward passes tell.
+    if (like.schedule.flushes) like.schedule = ScheduleKind::one_forward_one_backward;
+    like = recomputed_as(std::move(like), {});
+    return recomputing_.of(lone_rank_of(like), [&] { return find_recomputing(like); });
   }
   /// Sets to offload, each of which leaves less of a layer on the device than those before.
-  const std::vector<LayerModules>& offloading(const RunConfig& like) {
-    const OffloadingKey key{
-        {like.tensor_parallel, like.context_parallel, like.context, like.micro_batch,
-         like.schedule.splits_backward},
-        like.recompute,
-        like.recompute == Recompute::selective ? name_of(like.recompute_modules) : ""};
-    return found(offloading_, key, [&] { return find_offloading(like); });
+  const std::vector<LayerModules>& offloading(RunConfig like) {
+    like.shard = Shard::none;
+    return offloading_.of(lone_rank_of(like), [&] { return find_offloading(like); });
   }
 
  private:
+  /// Lists by what they were found for; the first thread that asks for one finds it.
   template <class T>
-  struct Found {
-    std::once_flag once;
-    std::vector<T> all;
-  };
-  /// Results for a key; the first thread that asks makes them.
-  template <class Key, class T, class Make>
-  const std::vector<T>& found(std::map<Key, Found<T>>& of, const Key& key, const Make& make) {
-    Found<T>* entry = nullptr;
-    {
-      const std::scoped_lock lock(finding_);
-      entry = &of[key];
+  class Found {
+   public:
+    template <class Find>
+    const std::vector<T>& of(const RunConfig& key, const Find& find) {
+      List* list = nullptr;
+      {
+        const std::scoped_lock lock(adding_);
+        list = &lists_[key];
+      }
+      std::call_once(list->once, [&] { list->all = find(); });
+      return list->all;
     }
-    std::call_once(entry->once, [&] { entry->all = make(); });
-    return entry->all;
-  }
+
+   private:
+    struct List {
+      std::once_flag once;
+      std::vector<T> all;
+    };
+    std::mutex adding_;  ///< guards the map, not what is in it
+    std::unordered_map<RunConfig, List, HashOfFields> lists_;
+  };
+
   std::vector<RecomputedLayer> find_recomputing(const RunConfig& like) const {
     std::vector<RecomputedLayer> layers, worth;  // without what is offloaded
     const auto several =
         std::ranges::count(request_.recompute, Recompute::selective, &Recomputation::kind);
     for (const Recomputation& again : request_.recompute) {
-      RunConfig run = like;
-      run.shard = Shard::none;
-      // Whole backward passes tell.
-      if (run.schedule.flushes) run.schedule = ScheduleKind::one_forward_one_backward;
-      run.recompute = again.kind;
-      run.recompute_modules = again.modules;
       if (several < 2) {
         worth.push_back({again});
         continue;
       }
+      const RunConfig run = recomputed_as(like, again);
       if (run.offload && broken_rule(run)) continue;  // nothing is left to offload
       layers.push_back({again, costs_.of(without_offload(run)).layer()});
     }
-    for (const RecomputedLayer& one : layers) {
-      const bool worse = one.again.kind == Recompute::selective &&
-                         std::ranges::any_of(layers, [&](const RecomputedLayer& other) {
-                           return is_worse(one.layer, other.layer);
-                         });
-      if (!worse) worth.push_back(one);
-    }
+    std::ranges::copy_if(layers, std::back_inserter(worth), [&](const RecomputedLayer& one) {
+      return one.again.kind != Recompute::selective ||
+             std::ranges::none_of(layers, [&](const RecomputedLayer& other) {
+               return is_worse(one.layer, other.layer);
+             });
+    });
     return worth;
   }
 
-  std::vector<LayerModules> find_offloading(const RunConfig& like) const {
+  std::vector<LayerModules> find_offloading(RunConfig like) const {
     // By how much of a layer stays on the device; of the same, the smaller set.
     std::map<int64_t, LayerModules, std::greater<>> sets;
+    like.offload = true;
     for (const LayerModules set : LayerModules::all_sets(like.kept_modules())) {
-      RunConfig run = like;
-      run.shard = Shard::none;
-      run.offload = true;
-      run.offload_modules = set;
-      sets.emplace(costs_.of(run).of({.layers = 1}).kept, set);
+      like.offload_modules = set;
+      sets.emplace(costs_.of(like).of({.layers = 1}).kept, set);
     }
     std::vector<LayerModules> found;
     for (const auto& [kept, set] : sets) found.push_back(set);
@@ -120,13 +124,8 @@ class CandidateModules {
 
   const PlanRequest& request_;
   PlanCosts& costs_;
-  std::mutex finding_;  ///< guards the maps, not what is in them
-  /// Keys: t, c, b and whether there is a flush, or backward passes are split; for offloading also
-  /// what is recomputed.
-  using Key = std::tuple<int, int, ContextKind, int64_t, bool>;
-  using OffloadingKey = std::tuple<Key, Recompute, std::string>;
-  std::map<Key, Found<RecomputedLayer>> recomputing_;
-  std::map<OffloadingKey, Found<LayerModules>> offloading_;
+  Found<RecomputedLayer> recomputing_;
+  Found<LayerModules> offloading_;
 };
 
 /// State that the threads of a search share.
@@ -144,11 +143,10 @@ struct Shared {
   /// that is recomputed makes less. Neither microbatches nor ways to share sequences change them.
   int64_t fixed(RunConfig run) {
     run.data_parallel *= std::exchange(run.context_parallel, 1);
-    run.recompute = Recompute::none;
-    run.recompute_modules = RunConfig::cores;
     run.micro_batch = 1;
     if (run.schedule.flushes) run.schedule = ScheduleKind::one_forward_one_backward;
-    return costs.of(run).without_peaks(ModelPart::whole(run)).fixed / run.pipeline_parallel;
+    const PartCosts& all = costs.of(recomputed_as(run, {}));
+    return all.without_peaks(ModelPart::whole(run)).fixed / run.pipeline_parallel;
   }
 
   PlanCosts costs;
@@ -193,8 +191,8 @@ class Search {
 
   /// Takes over what another thread has found.
   void join(Search other) {
-    for (const auto list : {&Search::fitting_, &Search::too_large_})
-      std::ranges::move(other.*list, std::back_inserter(this->*list));
+    for (const auto list : {&Plan::fitting, &Plan::too_large})
+      std::ranges::move(other.plan_.*list, std::back_inserter(plan_.*list));
     for (; !other.chances_.empty(); other.chances_.pop()) chances_.push(other.chances_.top());
     if (other.plan_.refused > 0 && (plan_.refused == 0 || other.first_refused_ < first_refused_)) {
       plan_.first_rule = other.plan_.first_rule;
@@ -210,34 +208,27 @@ class Search {
   Plan finish() {
     turn_ = std::numeric_limits<size_t>::max();
     take_chances();
-    if (fitting_.empty()) try_hopeless();
-    plan_.fitting = in_order(std::move(fitting_));
-    plan_.too_large = in_order(std::move(too_large_));
+    if (plan_.fitting.empty()) try_hopeless();
+    put_in_order(plan_.fitting);
+    put_in_order(plan_.too_large);
     return std::move(plan_);
   }
 
  private:
-  /// A candidate with the turn in which it was found.
-  using Found = std::vector<std::pair<size_t, Candidate>>;
-
   /// Seconds of what is kept.
   double longest() const { return request_.within * shared_.fastest; }
 
-  /// The fastest first; without those that were kept until a faster one was found.
-  std::vector<Candidate> in_order(Found found) {
-    const auto seconds = [](const auto& each) { return each.second.prediction.seconds; };
-    std::ranges::stable_sort(found, [&](const auto& a, const auto& b) {
-      return std::pair(seconds(a), a.first) < std::pair(seconds(b), b.first);
-    });
+  /// Puts the fastest first; without those that were kept until a faster one was found.
+  void put_in_order(std::vector<Candidate>& found) {
+    const auto seconds = [](const Candidate& each) { return each.prediction.seconds; };
+    std::ranges::stable_sort(
+        found, {}, [&](const Candidate& each) { return std::pair(seconds(each), each.turn); });
     const auto end = std::ranges::upper_bound(found, longest(), {}, seconds);
     plan_.slower += found.end() - end;
-    std::vector<Candidate> candidates;
-    for (auto each = found.begin(); each != end; ++each)
-      candidates.push_back(std::move(each->second));
-    return candidates;
+    found.erase(end, found.end());
   }
 
-  /// With all that may be recomputed, and that replicas may divide.
+  /// Tries all that may be recomputed, and that replicas may divide.
   void divided(const Ordered& ordered) {
     if (ordered.least > longest()) {
       plan_.slower += static_cast<int64_t>(request_.shards.size() * request_.recompute.size());
@@ -251,7 +242,7 @@ class Search {
     }
   }
 
-  /// Whether it does not even nearly fit, however it is recomputed; then it is counted.
+  /// True if it does not even nearly fit, however it is recomputed; then it is counted.
   bool is_hopeless(const RunConfig& run) {
     if (!brief_ || run.offload) return false;
     const int64_t bytes = shared_.fixed(run);
@@ -270,8 +261,8 @@ class Search {
     int64_t least = std::numeric_limits<int64_t>::max();
     size_t seen = 0;
     for (const auto& [fixed, turn, shard] : hopeless_) {
-      for (; seen < too_large_.size(); ++seen)
-        least = std::min(least, too_large_[seen].second.prediction.memory());
+      for (; seen < plan_.too_large.size(); ++seen)
+        least = std::min(least, plan_.too_large[seen].prediction.memory());
       if (least <= fixed) break;
       turn_ = turn;
       RunConfig run = all_[turn].run;
@@ -293,9 +284,7 @@ class Search {
         std::ranges::find(all, Recompute::none, [](auto& of) { return of.again.kind; });
     for (const RecomputedLayer& each : all) {
       if (plain && each.again.kind == Recompute::none) continue;
-      RunConfig with = run;
-      with.recompute = each.again.kind;
-      with.recompute_modules = each.again.modules;
+      const RunConfig with = recomputed_as(run, each.again);
       if (!allowed(with)) continue;
       if (plain && !is_worth_it(*plain, none->layer, each.layer, with))
         ++plan_.slower;
@@ -322,15 +311,14 @@ class Search {
   /// Prediction without recomputation; only in a brief search that is asked to try it.
   std::optional<Plain> without_recomputing(RunConfig run, const Ordered& ordered) {
     if (!brief_ || request_.recompute.front().kind != Recompute::none) return std::nullopt;
-    run.recompute = Recompute::none;
-    run.recompute_modules = RunConfig::cores;
+    run = recomputed_as(std::move(run), {});
     if (rule_against(run)) return std::nullopt;
     const std::optional<Stages> found = stages(run, *ordered.links);
     if (!found) return std::nullopt;
     return Plain{*found, shared_.fixed(run)};
   }
 
-  /// Whether something that recomputes may be kept, or be the fastest of all if only some layers
+  /// True if something that recomputes may be kept, or be the fastest of all if only some layers
   /// do, beside what recomputes nothing. It takes longer than that, by what a stage computes again;
   /// and it saves no more of what is kept than a layer does.
   bool is_worth_it(const Plain& plain, const PartCost& none, const PartCost& layer,
@@ -376,8 +364,8 @@ class Search {
     return both;
   }
 
-  /// In the order of how fast they may be, so that the result does not depend on the order in which
-  /// others were found.
+  /// Takes chances in the order of how fast they may be, so that the result does not depend on the
+  /// order in which others were found.
   void take_chances() {
     for (; !chances_.empty() && chances_.top().seconds < shared_.fastest;) {
       const Chance chance = chances_.top();
@@ -391,7 +379,7 @@ class Search {
     }
   }
 
-  /// What is recomputed of every layer; and of as few as fit, if that may be the fastest of all.
+  /// Recomputes in every layer; and in as few as fit, if that may be the fastest of all.
   std::optional<Outcome> recompute_all_or_some(const RunConfig& run, const PartCosts& costs,
                                                const Links& links) {
     const std::optional<Outcome> all = step_soon_or_late(run, costs, links);
@@ -400,9 +388,7 @@ class Search {
       push({Chance::Of::offloading, all->seconds, run, &links});
     const bool by_layer = run.recompute == Recompute::full || run.recompute == Recompute::selective;
     if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return all;
-    RunConfig plain = run;
-    plain.recompute = Recompute::none;
-    plain.recompute_modules = RunConfig::cores;
+    const RunConfig plain = recomputed_as(run, {});
     if (broken_rule(plain)) return all;
     const auto none = predicted(plain, shared_.costs.of(plain), links);
     if (!none || none->memory() <= request_.memory) return all;
@@ -413,7 +399,7 @@ class Search {
     return all;
   }
 
-  /// Of the first layers of each part, as few as fit; that is about so large a share of them.
+  /// Recomputes as few of the first layers of each part as fit: about so large a share of them.
   void recompute_fewest(RunConfig run, double share, const Links& links) {
     const std::vector<int64_t>& uneven = run.stage_layers;
     const int64_t layers =
@@ -471,10 +457,10 @@ class Search {
       ++plan_.slower;
       return outcome;
     }
-    Candidate candidate{run, *std::move(prediction), 0};
-    candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
-    if (candidate.fits()) shared_.found(outcome.seconds);
-    (candidate.fits() ? fitting_ : too_large_).emplace_back(turn_, std::move(candidate));
+    const int64_t missing = std::max<int64_t>(outcome.memory - request_.memory, 0);
+    if (missing == 0) shared_.found(outcome.seconds);
+    (missing == 0 ? plan_.fitting : plan_.too_large)
+        .push_back({run, *std::move(prediction), missing, turn_});
     return outcome;
   }
 
@@ -521,7 +507,6 @@ class Search {
   size_t pushed_ = 0;  // chances
   size_t first_refused_ = 0;
   Plan plan_;
-  Found fitting_, too_large_;
   Chances chances_;
   std::vector<Hopeless> hopeless_;
 };
@@ -531,21 +516,11 @@ Search searched(const PlanRequest& request, Shared& shared, const std::vector<Or
                 const SearchProgress& progress) {
   std::vector<Search> parts(static_cast<size_t>(std::max(request.threads, 1)),
                             Search(request, shared, all));
-  std::vector<std::exception_ptr> failed(parts.size());
-  const auto take = [&](size_t part) {
-    try {
-      parts[part].take_turns(part == 0 ? progress : SearchProgress());
-    } catch (...) {
-      failed[part] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (size_t part = 1; part < parts.size(); ++part) threads.emplace_back(take, part);
-    take(0);
-  }
-  for (const std::exception_ptr& failure : failed)
-    if (failure) std::rethrow_exception(failure);
+  std::vector<std::future<void>> others;
+  for (size_t part = 1; part < parts.size(); ++part)
+    others.push_back(std::async(std::launch::async, [&, part] { parts[part].take_turns({}); }));
+  parts[0].take_turns(progress);
+  for (std::future<void>& other : others) other.get();
   for (size_t part = 1; part < parts.size(); ++part) parts[0].join(std::move(parts[part]));
   return std::move(parts[0]);
 }

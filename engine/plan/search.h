@@ -12,17 +12,16 @@ struct Candidate {
   RunConfig run;
   Prediction prediction;
   int64_t missing = 0;  ///< bytes by which its fullest stage does not fit; 0: it fits
-
-  bool fits() const { return missing == 0; }
+  size_t turn = 0;      ///< in which the search found it; decides among equals
 };
 
 struct Plan {
-  /// By predicted throughput, the best first: those that fit, and those that do not.
+  /// Configurations by predicted throughput, the best first: those that fit, and those that do not.
   std::vector<Candidate> fitting, too_large;
   /// Configurations that are slower (PlanRequest::within), whether they fit or not; and of a brief
   /// search those that do not nearly fit. How many of these it comes to see depends on its threads.
   int64_t slower = 0, hopeless = 0;
-  /// Those whose microbatches are not a multiple of the depth, and so never m = d · g.
+  /// Configurations whose microbatches are not a multiple of the depth, and so never m = d · g.
   int64_t not_filling = 0;
   /// Others that a rule forbids (RunConfig::validate), and the first such rule.
   int64_t refused = 0;
