@@ -18,7 +18,7 @@ int64_t from_environment(const char* name, int64_t otherwise) {
   return text == nullptr ? otherwise : std::atoll(text);
 }
 
-/// What the combination must equal: the same model without any of it. A schedule that does not
+/// Run that the combination must equal: the same model without any of it. A schedule that does not
 /// flush computes with other weights than the serial run, and so is beside itself; where that
 /// depends on how many microbatches a replica has, they stay.
 RunConfig serial_of(const RunConfig& c) {
@@ -51,8 +51,8 @@ double clip_of(const RunConfig& c) {
   return c.seed == 7 ? 0.1 : 1e3;
 }
 
-/// By momentum: Adam makes whole steps of gradients that are nothing but rounding, as those of the
-/// keys' biases are.
+/// Trains by momentum: Adam makes whole steps of gradients that are nothing but rounding, as those
+/// of the keys' biases are.
 Trained trained(const CombinationsOn& on, const RunConfig& config, double clip) {
   const auto cluster = on.cluster(config);
   const TrainConfig train{
@@ -63,7 +63,7 @@ Trained trained(const CombinationsOn& on, const RunConfig& config, double clip) 
   return all;
 }
 
-/// Within a part of it. A step that hides no token has no loss.
+/// Expects a value within a part of another. A step that hides no token has no loss.
 void expect_near(double actual, double expected, double part, const RunConfig& c) {
   EXPECT_NEAR(actual, expected, part * std::abs(expected)) << text_of(c);
 }
@@ -90,7 +90,7 @@ void expect_serial(const CombinationsOn& on, const RunConfig& c) {
     expect_near(parallel.steps[i].loss, serial.steps[i].loss, tolerance, c);
 }
 
-/// Why it is refused; empty where it has run, well or not.
+/// Reason why it is refused; empty where it has run, well or not.
 std::string refusal(const CombinationsOn& on, const RunConfig& c) {
   try {
     c.validate();

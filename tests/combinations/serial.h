@@ -8,7 +8,7 @@
 // or it is the serial run. scripts/combinations.sh runs as many as one wants.
 namespace frugal::testing {
 
-/// Where combinations are trained.
+/// Place where combinations are trained.
 struct CombinationsOn {
   /// Throws InputError for what it does not have.
   std::function<std::unique_ptr<engine::Cluster>(const engine::RunConfig&)> cluster;

@@ -11,7 +11,7 @@ using namespace testing;
 
 constexpr int stages = 4;
 
-/// On nodes of one device each, whose messages take far longer than what is computed; those of both
+/// Nodes of one device each, whose messages take far longer than what is computed; those of both
 /// ways at once have this part of the network each.
 Machine slow_network(double exchange_fraction) {
   Machine machine = find_machine("a100-selene");
@@ -66,8 +66,8 @@ TEST(ExchangedMessages, OfGPipeGoOneWay) {
   EXPECT_NEAR(few, 2 * (stages - 1) + 7 * 2 * 2, 0.1);
 }
 
-/// Without a flush the next batch's first activation is received before the step, so that no stage
-/// waits for its neighbour's step.
+/// Receives without a flush: the next batch's first activation is there before the step, so that no
+/// stage waits for its neighbour's step.
 TEST(ExchangedMessages, GoOnOverABatchsEnd) {
   // Where both ways are as fast as one, two messages one after the other would take longer.
   const RunConfig config = pipeline(ScheduleKind::two_buffered, 8);

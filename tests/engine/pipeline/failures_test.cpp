@@ -69,7 +69,7 @@ TEST(PipelineFailures, AStageThatStopsIsFoundByItsNeighbours) {
                                    "the gradients group .65536 B. since "));
 }
 
-/// What no checker has seen: a pass that has nothing to compute from.
+/// Schedules that no checker has seen: a pass that has nothing to compute from.
 TEST(PipelineFailures, APassWithoutItsMessageIsRefused) {
   const RunConfig config = config_of(2, 1);
   for (const auto& [kind, first, second, says] :

@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 
+#include "engine/data/single_batch.h"
 #include "engine/schedule/schedules.h"
 #include "engine/train/pass_memo.h"
 #include "kernels/support/error.h"
@@ -185,7 +186,7 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
   });
 }
 
-/// On ever smaller devices, down to such as the model does not fit on: the same error.
+/// Runs on ever smaller devices, down to such as the model does not fit on: the same error.
 void expect_same_errors(ScheduleKind schedule, int stages, Recompute recompute, int tensor = 1) {
   MemoCase c{.run = pipelined(small_gpt(), schedule, stages)};
   c.run.tensor_parallel = tensor;
@@ -220,7 +221,7 @@ TEST(PassMemo, OutOfMemory) {
         expect_same_errors(schedule, stages, recompute);
 }
 
-/// Of two passes that are made together, the one that runs out of memory is named.
+/// Names the one that runs out of memory of two passes that are made together.
 TEST(PassMemo, OutOfMemoryOfTwoPassesTogether) {
   for (const Recompute recompute : {Recompute::none, Recompute::full})
     expect_same_errors(ScheduleKind::dual_pipe_v, 2, recompute, 2);

@@ -5,11 +5,12 @@
 #include "kernels/virtual/machine.h"
 #include "tests/engine/support.h"
 
-/// What each stage of a pipeline holds, from the ledger, equals the formulas of pipedream2bw2021
-/// (sections 3.1 to 3.3) to the byte: weights in as many versions as the schedule needs, and the
-/// activations of the microbatches in flight. Formulas of the paper count one stage as |W|/d and
-/// A/d; here are the embedding and the output head of the first and the last stage too. Not part of
-/// them, because the papers neglect them: statistics, what operations work in, and messages.
+/// Bytes that each stage of a pipeline holds, from the ledger, equal the formulas of
+/// pipedream2bw2021 (sections 3.1 to 3.3) to the byte: weights in as many versions as the schedule
+/// needs, and the activations of the microbatches in flight. Formulas of the paper count one stage
+/// as |W|/d and A/d; here are the embedding and the output head of the first and the last stage
+/// too. Not part of them, because the papers neglect them: statistics, what operations work in, and
+/// messages.
 namespace frugal::engine {
 namespace {
 
@@ -32,8 +33,8 @@ class Formula {
     return 2 * elements;
   }
 
-  /// Of weights: one with a flush, two with 2BW, one for each microbatch in flight when each makes
-  /// a version (m = 1), and with vertical sync as many as the first stage on all stages.
+  /// Versions of weights: one with a flush, two with 2BW, one for each microbatch in flight when
+  /// each makes a version (m = 1), and with vertical sync as many as the first stage on all stages.
   int64_t versions() const {
     const ScheduleKind& kind = run_.schedule;
     if (kind == ScheduleKind::two_buffered) return 2;
@@ -55,8 +56,8 @@ class Formula {
     return std::min(d - stage_, m);
   }
 
-  /// At their peak. With recomputation of a layer or a stage that is a backward pass, which has the
-  /// whole layer or stage again and counts its input once; on the last stage it may be the
+  /// Bytes at their peak. With recomputation of a layer or a stage that is a backward pass, which
+  /// has the whole layer or stage again and counts its input once; on the last stage it may be the
   /// moment before, when the output head is still there and nothing is computed again.
   int64_t activations(int64_t batches) const {
     const int64_t n = in_flight(batches);
@@ -119,10 +120,7 @@ int64_t batches_of(const RunConfig& run) {
 
 void expect_formulas(Cluster& cluster, const RunConfig& run) {
   const int64_t batches = batches_of(run);
-  TrainConfig train;
-  train.optimizer.kind = OptimizerKind::sgd;
-  train.optimizer.clip = 0;
-  Trainer trainer(cluster, run, train);
+  Trainer trainer(cluster, run, {.optimizer = {.kind = OptimizerKind::sgd, .clip = 0}});
   std::vector<Batch> all;
   for (int64_t i = 0; i < batches; ++i)
     all.push_back(cluster.rank(0).device.backed()

@@ -51,7 +51,7 @@ class SerialPipeline {
     return loss;
   }
 
-  /// By the parameters' names.
+  /// Weights by the parameters' names.
   std::map<std::string, std::vector<double>> weights() const {
     std::map<std::string, std::vector<double>> all;
     for (size_t s = 0; s < parts_.size(); ++s)

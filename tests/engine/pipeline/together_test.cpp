@@ -76,7 +76,7 @@ TEST(Together, ComputesTheSameToTheBit) {
   }
 }
 
-/// What each rank computes in a batch's passes, and behind which call of its tensor group it does.
+/// Operations of each rank in a batch's passes, and behind which call of its tensor group it does.
 /// In the step members differ, of which one has what all have.
 std::vector<std::vector<std::string>> order_of(const RunConfig& run) {
   const auto cluster = make_cpu_cluster(run, 1, 60);
@@ -115,7 +115,7 @@ TEST(TogetherOrder, IsTheSameOnAllMembersOfATensorGroup) {
   }
 }
 
-/// What a step takes on a virtual machine, and what a rank of stage 0 holds.
+/// Time of a step on a virtual machine, and bytes that a rank of stage 0 holds.
 struct Timed {
   double step = 0;
   Timeline timeline;
@@ -172,7 +172,7 @@ double seconds_of(const Timeline& timeline, Action pass) {
   throw std::logic_error("no such pass");
 }
 
-/// The same without any time for collectives.
+/// Machine whose collectives take no time.
 Machine without_communication(Machine machine) {
   machine.link_bandwidth = machine.network_bandwidth = 1e30;
   machine.collective_latency = machine.link_latency = machine.network_latency = 0;

@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-
-#include "kernels/support/error.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 
@@ -49,16 +46,6 @@ TEST(UnevenStages, EqualTheSerialRun) {
     const auto worst = worst_error(testing::snapshot_of(c, batch), expected);
     EXPECT_LT(worst.value, 1e-12) << worst.tensor;
   }
-}
-
-TEST(UnevenStages, NumbersThatAreNotTheModelsAreRefused) {
-  testing::expect_refused(of_nine({4, 5}, 3, 1),
-                          "stage_layers has 2 numbers for 3 stages x chunks of the pipeline");
-  testing::expect_refused(of_nine({4, 4}, 2, 1), "stage_layers add up to 8 and the model has 9");
-  testing::expect_refused(of_nine({10, -1}, 2, 1),
-                          "stage_layers has -1 layers for a stage; it must be from 0");
-  testing::expect_refused(of_nine({}, 2, 1),
-                          "layers (9) must be divisible by stages x chunks of the pipeline (2)");
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include "kernels/virtual/machine.h"
 #include "tests/engine/support.h"
 
-/// What stages that do not meet gain on the clocks of a virtual machine: a stage begins the next
-/// batch while later stages are still at this one.
+/// Time that stages that do not meet gain on the clocks of a virtual machine: a stage begins the
+/// next batch while later stages are still at this one.
 namespace frugal::engine {
 namespace {
 
@@ -18,7 +18,7 @@ struct Periods {
   Timeline timeline;
 };
 
-/// With so many tokens in a microbatch that steps take little beside passes.
+/// Runs so many tokens in a microbatch that steps take little beside passes.
 RunConfig timed_run(const ScheduleKind& kind, int stages, StepValidation validation) {
   RunConfig run = testing::small_llama();
   run.model.layers = 8;
@@ -49,7 +49,7 @@ Periods periods_of(const RunConfig& run) {
   return all;
 }
 
-/// Of a stage in the middle; as if it had one chunk.
+/// Mean of a stage in the middle, as if it had one chunk.
 double mean(const Timeline& timeline, ActionKind kind) {
   double seconds = 0;
   int count = 0;
@@ -58,7 +58,7 @@ double mean(const Timeline& timeline, ActionKind kind) {
   return count == 0 ? 0 : timeline.chunks * seconds / count;
 }
 
-/// What a plan says of passes that take as long: a batch whose stages all wait for the last, and
+/// Plan of passes that take as long: a batch whose stages all wait for the last, and
 /// batches whose stages wait for messages alone.
 struct PlannedPeriods {
   double meeting, late;

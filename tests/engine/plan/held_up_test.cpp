@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "engine/comm/failure.h"
-#include "engine/plan/execute.h"
 #include "engine/program/find_program.h"
 #include "kernels/support/error.h"
 #include "tests/engine/plan/support.h"
@@ -14,9 +13,11 @@
 namespace frugal::engine {
 namespace {
 
+using testing::executed;
 using testing::flush;
 using ::testing::HasSubstr;
 using testing::planned_gpt;
+using testing::predicted;
 using ::testing::ThrowsMessage;
 using testing::two_buffered;
 
@@ -33,16 +34,9 @@ RunConfig held_up(const ScheduleKind& kind, int stages, int64_t microbatches,
   return run;
 }
 
-Prediction predicted(const RunConfig& run, const Machine& machine) {
-  return predict(run, PartCosts(run, planned_optimizer(run.schedule), machine), Links(run, machine),
-                 machine);
-}
-
-/// By how much of the executed time the predicted one differs from it.
+/// Part of the executed time by which the predicted one differs from it.
 double error_of(const RunConfig& run, const Machine& machine) {
-  return predicted(run, machine).seconds /
-             execute_plan(run, planned_optimizer(run.schedule), machine).seconds -
-         1;
+  return predicted(run, machine).seconds / executed(run, machine).seconds - 1;
 }
 
 std::string text_of(const RunConfig& run) {
@@ -50,7 +44,7 @@ std::string text_of(const RunConfig& run) {
                      run.schedule.name, run.pipeline_parallel, run.data_parallel, run.microbatches);
 }
 
-/// Whether messages of such a pipeline can be exchanged.
+/// True if messages of such a pipeline can be exchanged.
 bool is_exchanged(const ScheduleKind& kind) {
   return !kind.has_chunks && kind != ScheduleKind::zero_bubble_h2;
 }
@@ -75,8 +69,7 @@ TEST(HeldUp, ThePapersProgramTakesWhatItIsSeenToTake) {
 class EveryMessage : public ::testing::TestWithParam<const char*> {
  protected:
   static Machine on_network(double slower) {
-    Machine machine = find_machine("v100-p3-16xlarge");
-    machine.launch_overhead = 3.8e-6;
+    Machine machine = testing::free_running();
     machine.devices_per_node = 2;
     machine.network_bandwidth /= slower;
     return machine;
@@ -107,24 +100,21 @@ INSTANTIATE_TEST_SUITE_P(HeldUp, EveryMessage,
                            return name;
                          });
 
-/// It warms up with more microbatches than stages can exchange before a backward pass.
+/// Warm-up of more microbatches than stages can exchange before a backward pass.
 TEST(HeldUp, ZeroBubbleH2WouldWaitForItself) {
   const RunConfig run = held_up(ScheduleKind::zero_bubble_h2, 4, 16);
   const Machine machine = find_machine("v100-p3-16xlarge");
-  EXPECT_THROW(execute_plan(run, planned_optimizer(run.schedule), machine), DeadlinePassed);
+  EXPECT_THROW(executed(run, machine), DeadlinePassed);
   EXPECT_THAT([&] { (void)predicted(run, machine); },
               ThrowsMessage<InputError>(HasSubstr("schedule is zb-h2, and the program")));
-  PlanRequest request = testing::plan_request(run, "v100-p3-16xlarge", 8, 64, run.schedule);
-  const Plan plan = search(request);
+  const Plan plan = search(testing::plan_request(run, "v100-p3-16xlarge", 8, 64, run.schedule));
   EXPECT_GT(plan.refused, 0);
   EXPECT_FALSE(plan.fitting.empty()) << "with few microbatches it does not";
-  for (const Candidate& candidate : plan.fitting)
-    EXPECT_NO_THROW(execute_plan(candidate.run, planned_optimizer(run.schedule), machine));
+  for (const Candidate& candidate : plan.fitting) EXPECT_NO_THROW(executed(candidate.run, machine));
 }
 
 TEST(HeldUp, BlockingMessagesOfChunks) {
-  Machine machine = find_machine("v100-p3-16xlarge");
-  machine.launch_overhead = 3.8e-6;
+  const Machine machine = testing::free_running();
   for (const ScheduleKind& kind : ScheduleKind::all()) {
     if (!kind.predicted() || !kind.has_chunks) continue;
     RunConfig run = held_up(kind, 4, 16, "megatron-lm-2022:time:messages");
@@ -134,8 +124,7 @@ TEST(HeldUp, BlockingMessagesOfChunks) {
 }
 
 TEST(HeldUp, PartsOfABatchAddUp) {
-  Machine machine = find_machine("v100-p3-16xlarge");
-  machine.launch_overhead = 3.8e-6;  // which a message costs its host in both
+  const Machine machine = testing::free_running();
   for (const ScheduleKind& kind : {flush, ScheduleKind::gpipe, two_buffered}) {
     RunConfig run = held_up(kind, 8, 64);
     const Prediction prediction = predicted(run, machine);

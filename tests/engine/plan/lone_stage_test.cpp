@@ -138,7 +138,7 @@ TEST(LoneStage, AreDistinctByTheirPartsOfTheModel) {
   EXPECT_THAT(distinct_stages(run), ElementsAre(0, 1, 2, 3));
 }
 
-/// Whose passes take what they took, whatever the machine would.
+/// Passes take what they took, whatever the machine would.
 TEST(LoneStage, PassesOfEachAreThoseThatWereMeasured) {
   RunConfig run = config_of({"", flush, 1, 1, 2});
   run.model.tied = false;

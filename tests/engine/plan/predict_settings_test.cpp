@@ -2,10 +2,9 @@
 
 #include <functional>
 
-#include "engine/plan/execute.h"
 #include "tests/engine/plan/support.h"
 
-/// What a run may have besides how it is divided and ordered: predictions against execution.
+/// Settings of a run besides how it is divided and ordered: predictions against execution.
 namespace frugal::engine {
 namespace {
 
@@ -19,7 +18,7 @@ struct Setting {
 };
 void PrintTo(const Setting& s, std::ostream* out) { *out << s.name; }
 
-/// Of 16 layers, on two stages if nothing else is said.
+/// Run of 16 layers, on two stages if nothing else is said.
 RunConfig config_of(const Setting& setting) {
   RunConfig run = planned_gpt(16, 2048, 16);
   run.model.dropout = 0;
@@ -38,18 +37,7 @@ RunConfig config_of(const Setting& setting) {
 class PredictedSetting : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(PredictedSetting, TakesWhatABatchTakes) {
-  const Machine machine = find_machine("h100-dgx");
-  const RunConfig run = config_of(GetParam());
-  const OptimizerOptions options = planned_optimizer(run.schedule);
-  const Prediction prediction =
-      predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
-  const Execution executed = execute_plan(run, options, machine);
-  EXPECT_NEAR(prediction.seconds / executed.seconds, 1, GetParam().within);
-  for (size_t i = 0; i < executed.memory.size(); ++i) {
-    EXPECT_EQ(prediction.stages[i].memory + int64_t{8} * Execution::batches, executed.memory[i])
-        << "stage " << i;
-    EXPECT_EQ(prediction.stages[i].on_host, executed.on_host[i]) << "stage " << i;
-  }
+  testing::expect_predicted(config_of(GetParam()), find_machine("h100-dgx"), GetParam().within);
 }
 
 INSTANTIATE_TEST_SUITE_P(

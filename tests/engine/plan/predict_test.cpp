@@ -4,7 +4,6 @@
 
 #include <numeric>
 
-#include "engine/plan/execute.h"
 #include "engine/program/find_program.h"
 #include "tests/engine/plan/support.h"
 
@@ -81,61 +80,31 @@ void PrintTo(const Planned& c, std::ostream* out) {
 
 class Predicted : public ::testing::TestWithParam<Planned> {
  protected:
-  void SetUp() override {
-    run_ = config_of(GetParam());
-    options_ = planned_optimizer(run_.schedule);
-    prediction_ =
-        predict(run_, PartCosts(run_, options_, machine_), Links(run_, machine_), machine_);
-  }
-
-  const Machine machine_ = free_running();
-  RunConfig run_;
-  OptimizerOptions options_;
-  Prediction prediction_;
+  const RunConfig run_ = config_of(GetParam());
 };
 
-/// To the byte, but for the losses' sums: 8 bytes for each batch that is trained in one go.
-TEST_P(Predicted, MemoryIsWhatEveryStageTakes) {
-  constexpr int64_t sums = int64_t{8} * Execution::batches;
-  const Execution executed = execute_plan(run_, options_, machine_);
-  ASSERT_EQ(executed.memory.size(), prediction_.stages.size());
-  for (size_t i = 0; i < executed.memory.size(); ++i)
-    EXPECT_EQ(prediction_.stages[i].memory + sums, executed.memory[i]) << "stage " << i;
-}
-
-TEST_P(Predicted, TimeIsNearlyWhatABatchTakes) {
-  const Execution executed = execute_plan(run_, options_, machine_);
-  EXPECT_NEAR(prediction_.seconds / executed.seconds, 1, GetParam().within);
+TEST_P(Predicted, IsWhatEveryStageTakes) {
+  testing::expect_predicted(run_, free_running(), GetParam().within);
 }
 
 /// A host that needs longer for small models than their device, and waits for nothing. It is still
 /// ahead in the few batches that are executed where it is slower by little.
-TEST_P(Predicted, TimeIsNearlyThatOfASlowHost) {
-  const Machine machine = find_machine("v100-p3-16xlarge");
-  const Prediction slow =
-      predict(run_, PartCosts(run_, options_, machine), Links(run_, machine), machine);
-  const Execution executed = execute_plan(run_, options_, machine);
-  EXPECT_NEAR(slow.seconds / executed.seconds, 1, 0.008);
+TEST_P(Predicted, IsNearlyWhatASlowHostTakes) {
+  testing::expect_predicted(run_, find_machine("v100-p3-16xlarge"), 0.008);
 }
 
-/// The same of one that waits for passes and messages.
-TEST_P(Predicted, TimeIsNearlyThatOfAHostThatWaits) {
+/// Host that waits for passes and messages.
+TEST_P(Predicted, IsNearlyWhatAHostThatWaitsTakes) {
   // There, messages are not exchanged, and it says so.
   if (run_.validates_later()) return;
   if (run_.schedule.has_chunks || run_.schedule == ScheduleKind::zero_bubble_h2) return;
-  const Machine machine = find_machine("v100-p3-16xlarge");
   RunConfig run = run_;
   run.program.device = find_program("pipedream-2bw-2021").device;
   run.program.device.caching_allocator = false;
   run.program.device.communicator_buffers = false;  // which no plan is made for
-  const Prediction late =
-      predict(run, PartCosts(run, options_, machine), Links(run, machine), machine);
-  const Execution executed = execute_plan(run, options_, machine);
   // Weights that are gathered in time by a host that is ahead may be late here.
-  EXPECT_NEAR(late.seconds / executed.seconds, 1, run.shard == Shard::weights ? 0.007 : 0.003);
-  // No message is under way beside a pass.
-  for (size_t i = 0; i < executed.memory.size(); ++i)
-    EXPECT_EQ(late.stages[i].memory + int64_t{8} * Execution::batches, executed.memory[i]);
+  const double within = run.shard == Shard::weights ? 0.007 : 0.003;
+  testing::expect_predicted(run, find_machine("v100-p3-16xlarge"), within);
 }
 
 constexpr auto none = Recompute::none, stage = Recompute::stage;
@@ -159,8 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Planned{flush, none, 1, 1, 4, 1, 8, 16, false, false, 256}),
     ::testing::PrintToStringParamName());
 
-/// What goes around or to and fro, splits its backward passes, divides what replicas have, or has
-/// stages of several sizes.
+/// Schedules that go around or to and fro, split backward passes, divide what replicas have, or
+/// have stages of several sizes.
 Planned chunked(const ScheduleKind& kind, int chunks, int64_t m = 16, int64_t layers = 16) {
   Planned c{kind, none, 1, 1, 4, 2, m, layers};
   c.chunks = chunks;
@@ -185,7 +154,8 @@ Planned shared(Sharing context, int w, int d, Shard shard = Shard::none) {
   c.shard = shard;
   return c;
 }
-/// Whose sums take less than twice as long for twice as many layers, unlike all that they compute.
+/// Case whose sums take less than twice as long for twice as many layers, unlike all that they
+/// compute.
 Planned between_nodes(Planned c) {
   c.within = 0.004;
   return c;
@@ -199,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Shared, Predicted,
                                            shared({4, ContextKind::zigzag}, 2, 2, Shard::optimizer),
                                            shared({2, ContextKind::ulysses}, 4, 2, Shard::weights)),
                          ::testing::PrintToStringParamName());
-/// Of which so many layers of each part are recomputed.
+/// Case that recomputes so many layers of each part.
 Planned some_layers(Planned c, Recompute recompute, int64_t layers) {
   c.recompute = recompute;
   c.recompute_layers = layers;
@@ -217,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         some_layers(sharded(Shard::gradients, 1), Recompute::selective, 6),
         some_layers(uneven(flush, 1, {1, 3, 4, 2}), Recompute::full, 2)),
     ::testing::PrintToStringParamName());
-/// Whose steps are validated later.
+/// Case whose steps are validated later.
 Planned late(Planned c, DType type = DType::bf16) {
   c.late_steps = c.untied = true;
   c.type = type;
@@ -266,19 +236,10 @@ TEST(Predict, PassesTogetherTakeWhatTheyHide) {
       c.recompute = recompute;
       RunConfig run = config_of(c);
       run.sequence_parallel = true;
-      const OptimizerOptions options = planned_optimizer(run.schedule);
-      const auto prediction = [&] {
-        return predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
-      };
-      const Prediction together = prediction();
-      const Execution executed = execute_plan(run, options, machine);
-      EXPECT_NEAR(together.seconds / executed.seconds, 1, 0.01);
-      for (size_t i = 0; i < executed.memory.size(); ++i) {
-        const int64_t memory = together.stages[i].memory + int64_t{8} * Execution::batches;
-        EXPECT_EQ(memory, executed.memory[i]) << "stage " << i;
-      }
+      testing::expect_predicted(run, machine, 0.01);
+      const double together = testing::predicted(run, machine).seconds;
       run.overlap_passes = PassOverlap::off;
-      EXPECT_GT(prediction().seconds, together.seconds);
+      EXPECT_GT(testing::predicted(run, machine).seconds, together);
     }
 }
 

@@ -5,12 +5,11 @@
 #include <set>
 #include <tuple>
 
-#include "engine/plan/execute.h"
 #include "engine/plan/ordered.h"
 #include "kernels/support/error.h"
 #include "tests/engine/plan/support.h"
 
-/// What the planner searches, and what it finds.
+/// Configurations that the planner searches, and those that it finds.
 namespace frugal::engine {
 namespace {
 
@@ -23,7 +22,7 @@ using testing::planned_gpt;
 using ::testing::ThrowsMessage;
 using testing::two_buffered;
 
-/// By trying all ways to divide the layers.
+/// Tries all ways to divide the layers.
 TEST(Balance, NoOtherDivisionHasAFasterSlowestStage) {
   const Machine machine = find_machine("h100-dgx");
   for (const int64_t vocabulary : {1024, 50304, 256000}) {
@@ -110,7 +109,7 @@ TEST(Search, ConsidersTechniquesTogether) {
       << "some are never worth it";
 }
 
-/// What is kept is the same as if all were, but for what takes longer: that is counted.
+/// Keeps the same as if all were kept, but for what takes longer: that is counted.
 void expect_to_leave_out_what_takes_too_long(PlanRequest asked) {
   const Plan all = search(asked);
   asked.within = 1.5;
@@ -148,7 +147,7 @@ TEST(Search, LeavesOutWhatTakesTooLongWithWhatIsOffloaded) {
   expect_to_leave_out_what_takes_too_long(asked);
 }
 
-/// What is recomputed of some layers fits, and of one layer less would not; so it is the fastest.
+/// Recomputation of some layers fits, and of one layer less would not; so it is the fastest.
 TEST(Search, RecomputesNoMoreLayersThanItMust) {
   PlanRequest asked = plan_request(planned_gpt(12, 1024, 16), "h100-dgx", 1, 8, flush);
   asked.recompute = {{Recompute::none}, {Recompute::full}};
@@ -180,9 +179,7 @@ TEST(Search, RecomputesNoMoreLayersThanItMust) {
       fewer.recompute = Recompute::none;
       fewer.recompute_modules = RunConfig::cores;
     }
-    const OptimizerOptions options = planned_optimizer(fewer.schedule);
-    const Prediction less = predict(fewer, PartCosts(fewer, options, asked.machine),
-                                    Links(fewer, asked.machine), asked.machine);
+    const Prediction less = testing::predicted(fewer, asked.machine);
     EXPECT_GT(less.memory(), memory);
     EXPECT_LT(less.seconds, best.prediction.seconds);
   }
@@ -190,7 +187,7 @@ TEST(Search, RecomputesNoMoreLayersThanItMust) {
   EXPECT_GE(found[Recompute::selective].size(), 2U);
 }
 
-/// What is offloaded fits, and no set of modules that fits is faster.
+/// Offload that is found fits, and no set of modules that fits is faster.
 TEST(Search, OffloadsNoMoreThanItMust) {
   PlanRequest asked = plan_request(planned_gpt(8, 1024, 16), "h100-dgx", 1, 1, flush);
   asked.run.model.sequence = 16384;  // activations are most of what one takes
@@ -210,9 +207,7 @@ TEST(Search, OffloadsNoMoreThanItMust) {
     for (const LayerModules set : LayerModules::all_sets(best.run.kept_modules())) {
       RunConfig other = best.run;
       other.offload_modules = set;
-      const OptimizerOptions options = planned_optimizer(other.schedule);
-      const Prediction prediction = predict(other, PartCosts(other, options, asked.machine),
-                                            Links(other, asked.machine), asked.machine);
+      const Prediction prediction = testing::predicted(other, asked.machine);
       if (prediction.memory() > asked.memory) continue;
       EXPECT_GE(prediction.seconds, best.prediction.seconds * (1 - 1e-9)) << name_of(set);
     }
@@ -220,7 +215,7 @@ TEST(Search, OffloadsNoMoreThanItMust) {
   EXPECT_GE(found.size(), 2U);
 }
 
-/// Where a bubble is between batches, and that is all that is to be gained.
+/// Removes a bubble between batches, which is all that is to be gained.
 TEST(Search, ValidatesStepsLaterWhereThatMayBeFastest) {
   PlanRequest asked =
       plan_request(planned_gpt(8, 1024, 16), "h100-dgx", 4, 16, ScheduleKind::zero_bubble_h2);
@@ -243,7 +238,7 @@ TEST(Search, ValidatesStepsLaterWhereThatMayBeFastest) {
   for (const Candidate& c : search(asked).fitting) EXPECT_FALSE(c.run.validates_later());
 }
 
-/// By Ulysses as far as there are heads, and by zigzag as far as there are pieces.
+/// Shares by Ulysses as far as there are heads, and by zigzag as far as there are pieces.
 TEST(Search, SequencesAreSharedByAllThatDivideThem) {
   PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 16, 16, flush);
   asked.run.model.dropout = 0;
@@ -265,7 +260,7 @@ TEST(Search, SequencesAreSharedByAllThatDivideThem) {
   EXPECT_EQ(asked.sharings(asked.balanced_contexts()).size(), 1U);
 }
 
-/// Those that are left out of several sets are worse than one that is not.
+/// Sets that are left out of several are worse than one that is not.
 TEST(Search, LeavesOutSetsThatCostMoreAndSaveNothing) {
   PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 1, 4, flush);
   asked.recompute.clear();
@@ -301,9 +296,7 @@ TEST(Search, ExecutionSettlesTheFirstOnes) {
   ASSERT_EQ(executed.size(), 6U);
   EXPECT_EQ(plan.fitting.size(), all);
   for (size_t i = 0; i < executed.size(); ++i) {
-    const RunConfig& run = plan.fitting[i].run;
-    EXPECT_EQ(execute_plan(run, planned_optimizer(run.schedule), asked.machine).seconds,
-              executed[i].seconds);
+    EXPECT_EQ(testing::executed(plan.fitting[i].run, asked.machine).seconds, executed[i].seconds);
     EXPECT_LE(executed[i > 0 ? i - 1 : 0].seconds, executed[i].seconds);
   }
 }
@@ -369,31 +362,21 @@ TEST(Search, ThousandsOfNodes) {
   }
 }
 
-struct Machines {
-  const char* machine;
-  int devices;
-  int64_t batch;
-  ScheduleKind schedule;
-  RunConfig run;
-};
-
 /// A few of the cases of bench/plan.cpp.
 TEST(Search, FirstChoiceIsTheFastestExecuted) {
-  for (const Machines& c :
-       {Machines{"v100-p3-16xlarge", 8, 32, two_buffered, planned_gpt(24, 1024, 16)},
-        Machines{"v100-p3-16xlarge", 16, 64, flush, planned_gpt(24, 1024, 16)},
-        Machines{"v100-p3-16xlarge", 8, 16, ScheduleKind::gpipe, planned_gpt(8, 2304, 32)}}) {
-    const PlanRequest asked = plan_request(c.run, c.machine, c.devices, c.batch, c.schedule);
+  const char* const machine = "v100-p3-16xlarge";
+  for (const PlanRequest& asked :
+       {plan_request(planned_gpt(24, 1024, 16), machine, 8, 32, two_buffered),
+        plan_request(planned_gpt(24, 1024, 16), machine, 16, 64, flush),
+        plan_request(planned_gpt(8, 2304, 32), machine, 8, 16, ScheduleKind::gpipe)}) {
     const Plan plan = search(asked);
     double chosen = 0, best = 0;
     for (const Candidate& candidate : plan.fitting) {
-      const double rate =
-          1 / execute_plan(candidate.run, planned_optimizer(candidate.run.schedule), asked.machine)
-                  .seconds;
+      const double rate = 1 / testing::executed(candidate.run, asked.machine).seconds;
       if (chosen == 0) chosen = rate;
       best = std::max(best, rate);
     }
-    EXPECT_GE(chosen, 0.95 * best) << c.devices << " devices";
+    EXPECT_GE(chosen, 0.95 * best) << asked.devices << " devices";
   }
 }
 

@@ -1,7 +1,9 @@
 #pragma once
+#include <gtest/gtest.h>
+
 #include <string>
 
-#include "engine/plan/search.h"
+#include "engine/plan/execute.h"
 
 namespace frugal::testing {
 
@@ -24,7 +26,7 @@ inline RunConfig planned_gpt(int64_t layers, int64_t hidden, int64_t heads,
   return run;
 }
 
-/// What is asked for it: on all of a machine's memory.
+/// Request of a plan for it: on all of a machine's memory.
 inline PlanRequest plan_request(const RunConfig& run, const char* machine, int devices,
                                 int64_t batch, ScheduleKind schedule) {
   PlanRequest request;
@@ -35,6 +37,34 @@ inline PlanRequest plan_request(const RunConfig& run, const char* machine, int d
   request.devices = devices;
   request.batch = batch;
   return request;
+}
+
+/// Prediction of a run, with the optimizer that plans have.
+inline Prediction predicted(const RunConfig& run, const Machine& machine) {
+  const PartCosts costs(run, planned_optimizer(run.schedule), machine);
+  return predict(run, costs, Links(run, machine), machine);
+}
+inline Execution executed(const RunConfig& run, const Machine& machine) {
+  return execute_plan(run, planned_optimizer(run.schedule), machine);
+}
+
+/// Bytes of each stage to the byte, but for the losses' sums: 8 for each batch that is trained in
+/// one go.
+inline void expect_memory(const Prediction& prediction, const Execution& execution) {
+  ASSERT_EQ(prediction.stages.size(), execution.memory.size());
+  for (size_t i = 0; i < execution.memory.size(); ++i) {
+    const int64_t sums = int64_t{8} * Execution::batches;
+    EXPECT_EQ(prediction.stages[i].memory + sums, execution.memory[i]) << "stage " << i;
+    EXPECT_EQ(prediction.stages[i].on_host, execution.on_host[i]) << "stage " << i;
+  }
+}
+
+/// Compares a prediction with the execution; its time may be off by a part of that.
+inline void expect_predicted(const RunConfig& run, const Machine& machine, double within) {
+  const Prediction prediction = predicted(run, machine);
+  const Execution execution = executed(run, machine);
+  EXPECT_NEAR(prediction.seconds / execution.seconds, 1, within);
+  expect_memory(prediction, execution);
 }
 
 /// A machine whose host is not what is late, and whose messages hold nobody up.

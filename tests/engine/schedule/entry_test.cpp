@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "engine/plan/execute.h"
 #include "engine/schedule/check.h"
 #include "engine/schedule/draw.h"
 #include "engine/schedule/passes.h"
@@ -69,38 +68,18 @@ TEST(ScheduleEntry, IsMadeAndFoundRight) {
       }
 }
 
-/// The second stage takes microbatch 1 before 0, which the first one sends before.
-TEST(ScheduleEntry, IsFoundWrong) {
-  Schedule schedule = make_schedule(breadth_first, {.stages = 2, .chunks = 2, .microbatches = 4});
-  ASSERT_THAT(check(schedule, 0), IsEmpty());
-  for (Action& action : schedule.actions[1]) {
-    const bool forwards = action.kind == ActionKind::forward ||
-                          action.kind == ActionKind::receive_activation ||
-                          action.kind == ActionKind::send_activation;
-    if (forwards && action.chunk == 0 && action.microbatch < 2)
-      action.microbatch = 1 - action.microbatch;
-  }
-  const Findings findings = check(schedule, 0);
-  ASSERT_FALSE(findings.empty());
-  EXPECT_THAT(findings.front().reason, HasSubstr("received in the order in which they were sent"));
-  EXPECT_THAT([] { make_schedule(breadth_first, {.stages = 2}); },
-              ThrowsMessage<InputError>(HasSubstr(
-                  "schedule breadth-first: chunks is 1; it must be at least 2 (with one chunk this "
-                  "is gpipe)")));
-}
-
 TEST(ScheduleEntry, IsHeldToWhatItSays) {
   Schedule schedule =
       make_schedule(ScheduleKind::gpipe, {.stages = 2, .microbatches = 4, .batches = 4});
   schedule.kind = three_buffered;
   assign_versions(schedule);
-  const Findings findings = check(schedule);
-  ASSERT_FALSE(findings.empty());
-  EXPECT_THAT(findings.front().describe(),
+  EXPECT_THAT(check(schedule).front().describe(),
               HasSubstr("it holds up to 4 microbatches at once; 3bw allows it 2"));
   schedule = make_schedule(three_buffered, {.stages = 2, .microbatches = 4, .batches = 4});
   EXPECT_THAT(to_text(schedule), HasSubstr("B15@1"));
   EXPECT_EQ(three_buffered.versions_limit({}), 3);
+  EXPECT_THAT([] { make_schedule(breadth_first, {.stages = 2}); },
+              ThrowsMessage<InputError>(HasSubstr("(with one chunk this is gpipe)")));
 }
 
 // By hand; and each stage waits (p − 1) times for a pass through a chunk, there and back.
@@ -143,18 +122,12 @@ TEST(ScheduleEntry, IsTrained) {
 
 // One clock plays it for the drawer and for the planner, as the executor executes it.
 TEST(ScheduleEntry, IsPredicted) {
-  const Machine machine = testing::free_running();
   RunConfig run = testing::planned_gpt(16, 1024, 16);
   run.schedule = breadth_first;
   run.pipeline_parallel = 4;
   run.chunks = 2;
   run.microbatches = 8;
-  const Prediction prediction =
-      predict(run, PartCosts(run, {}, machine), Links(run, machine), machine);
-  const Execution executed = execute_plan(run, {}, machine);
-  EXPECT_NEAR(prediction.seconds / executed.seconds, 1, 0.001);
-  for (size_t i = 0; i < executed.memory.size(); ++i)
-    EXPECT_EQ(prediction.stages[i].memory + int64_t{8} * Execution::batches, executed.memory[i]);
+  testing::expect_predicted(run, testing::free_running(), 0.001);
 }
 
 TEST(ScheduleEntry, ThoseListedSayWhatTheyAre) {

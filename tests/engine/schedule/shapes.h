@@ -1,19 +1,12 @@
 #pragma once
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <string>
 
 #include "engine/schedule/schedules.h"
 
 namespace frugal::engine {
-
-inline std::string describe(ScheduleKind kind, const ScheduleShape& shape) {
-  return std::string(name_of(kind)) + " stages " + std::to_string(shape.stages) + " chunks " +
-         std::to_string(shape.chunks) + " microbatches " + std::to_string(shape.microbatches) +
-         " first batch " + std::to_string(shape.first_batch) + " batches " +
-         std::to_string(shape.batches);
-}
 
 /// Calls `test` for every kind and every small shape that it allows.
 inline void for_all_shapes(
@@ -32,7 +25,9 @@ inline void for_all_shapes(
                                            .microbatches = microbatches,
                                            .first_batch = first_batch,
                                            .batches = batches};
-              SCOPED_TRACE(describe(kind, shape));
+              SCOPED_TRACE(fmt::format("{} stages {} chunks {} microbatches {} batches {} from {}",
+                                       kind.name, stages, chunks, microbatches, batches,
+                                       first_batch));
               test(kind, shape);
             }
 }

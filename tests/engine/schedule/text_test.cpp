@@ -68,6 +68,9 @@ TEST(ScheduleText, MistakesAreNamedWithTheirLine) {
       {header + "stage\n", "x line 8: \"stage\""},
       {header + "stage 0\nF0@0\n", "x line 9: the file ends after 1 stages; there are 2"},
       {header + "stage 0\nF0@0 G1@0\n", "x line 9: \"G1@0\" is not an action; an action is F0@0,"},
+      {header + "stage 0\n& F0@0", "x line 9: \"& F0@0\"; before \"&\" there must be"},
+      {header + "stage 0\nF0@0 & & B0@0", "before \"&\" there must be"},
+      {header + "stage 0\nF0@0 &B0@0", "\"&B0@0\" is not an action"},
       {interleaved + "F0@0", "x line 9: \"F0@0\" is not an action; an action is F0.0@0"},
   };
   for (const Case& wrong : cases) {

@@ -56,7 +56,7 @@ TEST(Timeline, IsThePapersFiguresCellForCell) {
   }
 }
 
-/// How many forwards begin before what the part before them made could be there.
+/// Number of forwards that begin before what the part before them made could be there.
 int too_early(const Timeline& timeline, double activation) {
   std::map<std::pair<int, int>, Span> forwards;  // of each part and microbatch
   for (size_t stage = 0; stage < timeline.stages.size(); ++stage)
@@ -98,7 +98,7 @@ TEST(Timeline, LateWarmUpMovesNothingElse) {
   });
 }
 
-/// From the first to the last of a stage's passes, without the passes: Qi et al., table 5.
+/// Time from the first to the last of a stage's passes, without the passes: Qi et al., table 5.
 double longest_stage(const Timeline& timeline) {
   double longest = 0;
   for (const Bubble& bubble : bubbles(timeline))
