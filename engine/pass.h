@@ -12,15 +12,10 @@ struct Pass;
 /// Weight gradients that a backward pass has left for a later one (ActionKind::weight_backward).
 using Deferred = std::vector<std::function<void(const Pass&)>>;
 
-/// Sees a part of the logits of a pass, [rows, columns], which begins at this row of all tokens and
-/// this column of the vocabulary.
-using OnLogits =
-    std::function<void(const Pass&, const View& logits, int64_t first_row, int64_t first_column)>;
-
 /// Is told of parameters whose gradients a backward pass has completed.
 using OnGradients = std::function<void(const Pass&, const std::vector<Parameter*>&)>;
 
-/// Holder of the weights of parameters of which a rank has parts alone (RunConfig::shard): a pass
+/// Owner of the weights of parameters that a rank has parts of alone (RunConfig::shard): a pass
 /// says which it needs.
 struct WeightSource {
   virtual ~WeightSource() = default;
@@ -32,43 +27,57 @@ struct WeightSource {
   virtual void end_all() noexcept = 0;
 };
 
-/// Circumstances of one microbatch's pass through a part of the model. The pointers are null where
-/// there is nothing, and what they point to outlives the pass.
+/// Facts that one microbatch's pass through a part of the model needs beside its operands. The
+/// pointers are null where there is nothing, and what they point to outlives the pass.
 struct Pass : RankAt {
   explicit Pass(Rank& rank, Place place = {})
       : RankAt(rank, place), recompute(rank.config.recompute) {}
 
   /// Number of the microbatch in the whole run: makes every dropout mask its own.
   uint32_t draw = 0;
-  /// True if dropout is applied.
+  /// Dropout is applied.
   bool training = true;
-  /// Extent of what the microbatch does not keep.
+  /// Activations that the microbatch does not keep.
   Recompute recompute;
-  /// Receives the weight gradients that a backward pass leaves; null: it computes them at once.
+  /// Weight gradients that a backward pass leaves for later; null: it computes them at once.
   Deferred* deferred = nullptr;
-  /// Sees the logits of a forward pass, in one part or several.
-  const OnLogits* on_logits = nullptr;
-  /// Steps in backward, or sums gradients there. Null: gradients are kept.
+  /// Hears of gradients that a run steps with, or sums, in backward. Null: they are kept.
   const OnGradients* on_gradients = nullptr;
-  /// Gives weights that replicas divide. Null: they are there.
+  /// Source of weights that replicas divide. Null: they are there.
   WeightSource* weights = nullptr;
 
-  /// True if what this module of a layer gives is discarded, and made again in backward.
+  /// True if a layer's module gives what is discarded, and made again in backward.
   bool recomputes(LayerModule module) const {
     return recompute == Recompute::selective && rank.config.recompute_modules.has(module);
   }
-  /// Returns this pass with memory that belongs to a layer.
+  /// Copy of the pass whose memory belongs to this layer.
   Pass in_layer(int layer) const {
     Pass pass = in(Part::layer);
     pass.place.layer = layer;
     return pass;
   }
-  /// Returns this pass with memory that belongs to a module.
+  /// Copy of the pass whose memory belongs to this module.
   Pass in(Part part) const {
     Pass pass = *this;
     pass.place.part = part;
     return pass;
   }
 };
+
+/// Marks a tensor as kept from this forward pass for the backward pass: from now on its bytes are
+/// activation memory at the pass's place. Structs named …Saved hold everything so marked.
+inline const Tensor& keep(const Pass& pass, const Tensor& x) {
+  return x.labelled(Kind::activation, pass.place);
+}
+
+/// A tensor of a struct named …Saved, which may be empty, and what it is part of.
+struct KeptTensor {
+  LayerModule module;
+  Tensor* tensor;
+};
+using KeptTensors = std::vector<KeptTensor>;
+
+/// Recomputation of a tensor that a forward pass has not kept.
+using Rematerialized = std::function<Tensor()>;
 
 }  // namespace frugal::engine

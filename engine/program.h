@@ -11,8 +11,8 @@ namespace frugal::engine {
 
 struct Behaviour;
 
-/// Events of a model's passes, which its modules announce (RankAt::event) with the tensor that they
-/// are about. Imitated programs hold, copy and release tensors there (engine/effect.h).
+/// Events of passes and steps, which modules announce (RankAt::event) with the tensor that they are
+/// about. Imitated programs hold, copy and release tensors there (engine/effect.h).
 enum class ModelEvent : uint8_t {
   forward_begins,             ///< of a part of the model that has a backward pass
   positions_begin,            ///< the same, where positions are needed
@@ -55,6 +55,10 @@ enum class ModelEvent : uint8_t {
   head_backward_ends,         ///< of the output layer
   head_table_gradient_made,   ///< of a table that the embedding uses, too: its weight
   embedding_gradient_begins,  ///< the same table, before the embedding adds to its gradient
+  version_used,               ///< the block of weights of another version than the one before
+  weight_stepped,             ///< a weight, by a step of several versions
+  moment_read,                ///< an optimizer's second moment, before it is stepped
+  moments_stepped,            ///< all that are stepped together
   count_
 };
 
@@ -90,7 +94,6 @@ struct WeightChoices {
 struct OptimizerChoices {
   bool narrow_gradients = false;     ///< gradients are there in the weights' type, too
   bool flattened_gradients = false;  ///< a step copies gradients into one tensor before summing
-  bool intermediate = false;         ///< a step makes a tensor as large as a moment
   bool forgets_head = false;         ///< the table of a head in parts is never stepped
   bool late_state = false;           ///< state is made in the first step
 };

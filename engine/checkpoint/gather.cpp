@@ -13,7 +13,7 @@ bool is_unwritten(double value) { return std::bit_cast<uint64_t>(value) == unwri
 
 /// Bytes of the values; none where no rank here has written to the tensor.
 std::string bytes_of(const HostTensor& tensor) {
-  if (std::all_of(tensor.values.begin(), tensor.values.end(), is_unwritten)) return "";
+  if (std::ranges::all_of(tensor.values, is_unwritten)) return "";
   return {reinterpret_cast<const char*>(tensor.values.data()),
           tensor.values.size() * sizeof(double)};
 }
@@ -28,9 +28,9 @@ void add_written(HostTensor& tensor, const std::string& bytes) {
 
 }  // namespace
 
-HostTensor unwritten_host_tensor(const Shape& shape) {
-  HostTensor tensor = serial_host_tensor(shape);
-  std::fill(tensor.values.begin(), tensor.values.end(), std::bit_cast<double>(unwritten_bits));
+HostTensor unwritten_host_tensor(std::vector<int64_t> shape) {
+  HostTensor tensor = zero_host_tensor(std::move(shape));
+  std::ranges::fill(tensor.values, std::bit_cast<double>(unwritten_bits));
   return tensor;
 }
 

@@ -26,7 +26,7 @@ std::vector<T> gather_all(Cluster& cluster, const std::vector<T>& here) {
 }
 
 /// A tensor of nothing yet, to which the ranks of each process write their parts.
-HostTensor unwritten_host_tensor(const Shape& shape);
+HostTensor unwritten_host_tensor(std::vector<int64_t> shape);
 /// Collects the parts of all ranks on the first process; elements that none has written become
 /// zero. On the other processes the tensor is not whole.
 void gather_written(Cluster& cluster, HostTensor& tensor);

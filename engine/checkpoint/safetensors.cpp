@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -29,15 +28,6 @@ using nlohmann::json;
 /// Limit of the format's own library; no header of a real file comes near.
 constexpr uint64_t longest_header = 100'000'000;
 
-constexpr std::array all_stored = {Stored::f32, Stored::f64, Stored::i32, Stored::bf16,
-                                   Stored::f16};
-
-std::optional<Stored> stored_of(std::string_view name) {
-  const auto found = std::find_if(all_stored.begin(), all_stored.end(),
-                                  [&](Stored stored) { return name_of(stored) == name; });
-  return found == all_stored.end() ? std::nullopt : std::optional(*found);
-}
-
 /// Elements of a shape, none where they would need more bytes than there are.
 std::optional<uint64_t> elements_within(const std::vector<int64_t>& shape, uint64_t bytes) {
   uint64_t elements = 1;
@@ -60,7 +50,7 @@ Entry read_entry(const std::string& path, const std::string& name, const json& v
     object.fail("data_offsets", "must be where the data begins and where it ends");
   entry.begin = static_cast<uint64_t>(offsets[0]);
   entry.end = static_cast<uint64_t>(offsets[1]);
-  const auto stored = stored_of(dtype);
+  const auto stored = from_name<Stored>(dtype);
   if (!stored)
     refuse(path, fmt::format("tensor {} has dtype {}; F32, F64, I32, BF16 and F16 are allowed",
                              name, dtype));
@@ -82,8 +72,7 @@ void check_overlaps(const std::string& path, const Entries& entries) {
   std::vector<const Entries::value_type*> places;
   for (const auto& entry : entries)
     if (entry.second.begin < entry.second.end) places.push_back(&entry);
-  std::sort(places.begin(), places.end(),
-            [](const auto* a, const auto* b) { return a->second.begin < b->second.begin; });
+  std::ranges::sort(places, {}, [](const auto* entry) { return entry->second.begin; });
   for (size_t i = 1; i < places.size(); ++i)
     if (places[i]->second.begin < places[i - 1]->second.end)
       refuse(path,
@@ -126,95 +115,50 @@ struct Half {
   }
 };
 
-template <class T>
-double value_of(T stored) {
-  if constexpr (std::is_same_v<T, Bf16>)
-    return static_cast<float>(stored);
-  else
-    return static_cast<double>(stored);
-}
-
-template <class T>
-void decode(const char* bytes, std::span<double> values) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    T stored;
-    std::memcpy(&stored, bytes + i * sizeof(T), sizeof(T));
-    values[i] = value_of(stored);
+/// Calls use(T()), where a file has the elements as the bytes of T.
+template <class Use>
+auto with_type(Stored stored, const Use& use) {
+  switch (stored) {
+    case Stored::f64:
+      return use(double{});
+    case Stored::i32:
+      return use(int32_t{});
+    case Stored::bf16:
+      return use(Bf16{});
+    case Stored::f16:
+      return use(Half{});
+    case Stored::f32:
+      break;
   }
-}
-
-template <class T>
-void encode(std::span<const double> values, char* bytes) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    T stored;
-    if constexpr (std::is_same_v<T, Bf16>)
-      stored = Bf16(static_cast<float>(values[i]));
-    else
-      stored = static_cast<T>(values[i]);
-    std::memcpy(bytes + i * sizeof(T), &stored, sizeof(T));
-  }
+  return use(float{});
 }
 
 void decode(Stored stored, const char* bytes, std::span<double> values) {
-  switch (stored) {
-    case Stored::f32:
-      return decode<float>(bytes, values);
-    case Stored::f64:
-      return decode<double>(bytes, values);
-    case Stored::i32:
-      return decode<int32_t>(bytes, values);
-    case Stored::bf16:
-      return decode<Bf16>(bytes, values);
-    case Stored::f16:
-      return decode<Half>(bytes, values);
-  }
+  with_type(stored, [&](auto element) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::memcpy(&element, bytes + i * sizeof element, sizeof element);
+      values[i] = number_of(element);
+    }
+  });
 }
 
 void encode(Stored stored, std::span<const double> values, char* bytes) {
-  switch (stored) {
-    case Stored::f32:
-      return encode<float>(values, bytes);
-    case Stored::f64:
-      return encode<double>(values, bytes);
-    case Stored::i32:
-      return encode<int32_t>(values, bytes);
-    case Stored::bf16:
-      return encode<Bf16>(values, bytes);
-    case Stored::f16:
+  with_type(stored, [&](auto element) {
+    using Element = decltype(element);
+    if constexpr (std::is_same_v<Element, Half>)
       throw std::logic_error("nothing is written as F16");
-  }
+    else
+      for (size_t i = 0; i < values.size(); ++i) {
+        element = element_of<Element>(values[i]);
+        std::memcpy(bytes + i * sizeof element, &element, sizeof element);
+      }
+  });
 }
 
 }  // namespace
 
-std::string_view name_of(Stored stored) {
-  switch (stored) {
-    case Stored::f32:
-      return "F32";
-    case Stored::f64:
-      return "F64";
-    case Stored::i32:
-      return "I32";
-    case Stored::bf16:
-      return "BF16";
-    case Stored::f16:
-      return "F16";
-  }
-  return "?";
-}
-
 int64_t size_of(Stored stored) {
-  switch (stored) {
-    case Stored::f64:
-      return 8;
-    case Stored::f32:
-    case Stored::i32:
-      return 4;
-    case Stored::bf16:
-    case Stored::f16:
-      return 2;
-  }
-  return 0;
+  return with_type(stored, [](auto element) { return static_cast<int64_t>(sizeof element); });
 }
 
 int64_t Entry::elements() const {

@@ -5,7 +5,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/checkpoint/host_tensor.h"
@@ -16,8 +15,7 @@ namespace frugal::engine::safetensors {
 
 /// Type of a stored element: F32, F64, I32, BF16 (the upper half of a float32), F16 (IEEE).
 enum class Stored : uint8_t { f32, f64, i32, bf16, f16 };
-/// Name in the format: "BF16".
-std::string_view name_of(Stored stored);
+constexpr Names names_of(Stored) { return {"F32", "F64", "I32", "BF16", "F16"}; }
 int64_t size_of(Stored stored);
 
 /// A tensor of a file, and its place in the data.

@@ -120,12 +120,6 @@ void for_blocks(const StoredTensor& part, const Action& action) {
     action(row * width, from * width, part.block * width);
 }
 
-HostTensor zeros(const std::vector<int64_t>& shape) {
-  HostTensor tensor{shape, {}, DType::f32};
-  tensor.values.resize(static_cast<size_t>(tensor.size()));
-  return tensor;
-}
-
 }  // namespace
 
 Naming naming_of(const ModelConfig& m) {
@@ -261,7 +255,7 @@ bool StoredWeights::equal(const std::string& a, const std::string& b) {
 HostTensor StoredWeights::weight(const std::string& name) {
   // The last stage's table is a copy with weight stashing, though the model's are tied.
   const StoredParameter& p = parameters_.at(tied_ && name == output_table ? token_table : name);
-  HostTensor weight = zeros(p.shape);
+  HostTensor weight = zero_host_tensor(p.shape);
   const std::span<double> values(weight.values);
   for (const StoredTensor& tensor : p.tensors)
     for_blocks(tensor, [&](int64_t at, int64_t from, int64_t count) {
@@ -291,7 +285,7 @@ void StoredWeightsWriter::write(const std::string& name, const HostTensor& weigh
 }
 
 HostTensor stored_part(const StoredTensor& part, const HostTensor& serial) {
-  HostTensor tensor = zeros(part.shape);
+  HostTensor tensor = zero_host_tensor(part.shape);
   for_blocks(part, [&](int64_t at, int64_t to, int64_t count) {
     std::copy_n(serial.values.begin() + at, count, tensor.values.begin() + to);
   });

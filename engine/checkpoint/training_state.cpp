@@ -31,15 +31,11 @@ safetensors::Stored stored_as(DType type) {
   throw std::logic_error("no state has this type");
 }
 
-std::vector<int64_t> extents(const Shape& shape) {
-  return {shape.extent.begin(), shape.extent.begin() + shape.dims};
-}
-
 /// Place of a tensor's part for the file's metadata: offset, run, stride, and the serial shape.
 std::string place_text(const StateTensor& tensor) {
   return fmt::format("{} {} {} {}", tensor.index.offset,
                      std::min(tensor.index.run, tensor.serial.size()), tensor.index.stride,
-                     fmt::join(extents(tensor.serial), " "));
+                     fmt::join(extents_of(tensor.serial), " "));
 }
 
 /// Key of the metadata for the first element of a part, if that is not 0.
@@ -82,13 +78,13 @@ void write_state(const std::string& path, Device& device, const std::vector<Stat
   std::vector<safetensors::Writer::Tensor> all;
   safetensors::Metadata places;
   for (const StateTensor& tensor : tensors) {
-    all.push_back({tensor.name, extents(tensor.local.shape), stored_as(tensor.local.type)});
+    all.push_back({tensor.name, extents_of(tensor.local.shape), stored_as(tensor.local.type)});
     places[tensor.name] = place_text(tensor);
     if (tensor.first > 0) places[first_key(tensor.name)] = std::to_string(tensor.first);
   }
   safetensors::Writer writer(path, all, places);
   for (const StateTensor& tensor : tensors) {
-    HostTensor values = serial_host_tensor(tensor.local.shape);
+    HostTensor values = zero_host_tensor(extents_of(tensor.local.shape));
     gather_into(values, device, tensor.local, {});
     if (!std::ranges::all_of(values.values, [](double value) { return std::isfinite(value); }))
       throw WrongNumbers(
@@ -122,12 +118,12 @@ HostTensor StoredState::serial(const StateTensor& like) const {
   const auto found = parts_.find(like.name);
   if (found == parts_.end())
     throw InputError(fmt::format("tensor {} is in no file of the checkpoint", like.name));
-  HostTensor all = serial_host_tensor(like.serial);
-  std::fill(all.values.begin(), all.values.end(), std::numeric_limits<double>::quiet_NaN());
+  HostTensor all = zero_host_tensor(extents_of(like.serial));
+  std::ranges::fill(all.values, std::numeric_limits<double>::quiet_NaN());
   std::vector<bool> written(all.values.size());
   for (const Part& part : found->second) {
     const safetensors::Reader& file = *part.file;
-    if (shape_from(file.metadata().at(like.name)) != extents(like.serial))
+    if (shape_from(file.metadata().at(like.name)) != extents_of(like.serial))
       safetensors::refuse(file.path(),
                           fmt::format("tensor {} is a part of another shape", like.name));
     std::vector<double> values(static_cast<size_t>(file.entries().at(like.name).elements()));
@@ -140,7 +136,7 @@ HostTensor StoredState::serial(const StateTensor& like) const {
       written[at] = true;
     }
   }
-  if (std::find(written.begin(), written.end(), false) != written.end())
+  if (!std::ranges::all_of(written, std::identity()))
     throw InputError(
         fmt::format("tensor {} is not whole in the files of the checkpoint", like.name));
   return all;
@@ -148,7 +144,7 @@ HostTensor StoredState::serial(const StateTensor& like) const {
 
 void StoredState::read(const StateTensor& into, Device& device) const {
   const HostTensor all = serial(into);
-  HostTensor part = serial_host_tensor(into.local.shape);
+  HostTensor part = zero_host_tensor(extents_of(into.local.shape));
   for (size_t i = 0; i < part.values.size(); ++i)
     part.values[i] =
         all.values[static_cast<size_t>(into.index.at(into.first + static_cast<int64_t>(i)))];

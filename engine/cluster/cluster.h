@@ -117,7 +117,8 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
 /// Lone rank on a real device, whose peers are absent (engine/comm/modelled.h). Memory, shapes and
 /// computation are its own. Collectives take as long as on `machine`, and give it its own data in
 /// place of its peers': losses and gradients mean nothing. The rank is the first of each group, and
-/// of a ring of keys and values the last, which computes most (engine/model/attention/ring_core.h).
+/// of a ring of keys and values the last, which computes most
+/// (engine/model/attention/ring_core.cpp).
 ///
 /// A pipeline's other stages are absent too: the rank is one of `stage`, messages and sums between
 /// stages take no time, and hidden states that it receives are random. Throws InputError for a

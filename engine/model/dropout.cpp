@@ -1,7 +1,6 @@
 #include "engine/model/dropout.h"
 
 #include "engine/model/parallel.h"
-#include "engine/model/saved.h"
 
 namespace frugal::engine::randomness {
 namespace {

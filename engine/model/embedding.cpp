@@ -4,7 +4,6 @@
 
 #include "engine/model/dropout.h"
 #include "engine/model/parallel.h"
-#include "engine/model/saved.h"
 #include "engine/model/table_names.h"
 
 namespace frugal::engine {
@@ -46,10 +45,6 @@ InputEmbedding::InputEmbedding(Rank& rank)
   positions_.emplace(rank, position_table, Shape{m.sequence, m.hidden}, Sharding::replicated,
                      Initial::weight());
   positions_->gradient_is_partial = rank.config.sequence_parallel;
-}
-
-ParameterList InputEmbedding::parameters() {
-  return positions_ ? ParameterList{&table_, &*positions_} : ParameterList{&table_};
 }
 
 Tensor InputEmbedding::forward(const Pass& outer, const Tensor& ids, Saved& saved) const {

@@ -31,7 +31,7 @@ class InputEmbedding {
   Parameter& table() { return table_; }
   const Parameter& table() const { return table_; }
 
-  ParameterList parameters();
+  ParameterList parameters() { return with_optional(table_, positions_); }
 
  private:
   float scale_;  // of what the table has

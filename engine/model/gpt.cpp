@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "engine/model/saved.h"
-
 namespace frugal::engine {
 
 namespace {
@@ -15,7 +13,7 @@ bool ties_tables(const Rank& rank, const ModelPart& part) {
 
 /// Place of what a layer keeps until its backward pass.
 Offloaded::Where place_of(const RunConfig& c, const Gpt::Input& input, size_t layer, bool last) {
-  if (!input.scale) return Offloaded::Where::nowhere;
+  if (!input.target.scale) return Offloaded::Where::nowhere;
   const bool leaves = c.offloads_layer(static_cast<int64_t>(layer)) && !(input.turns && last);
   return leaves ? Offloaded::Where::host : Offloaded::Where::device;
 }
@@ -97,7 +95,7 @@ const ParameterList& Gpt::module(size_t i) const {
 ParameterList Gpt::needed_by_head() { return join({{table_}, head_->parameters()}); }
 
 Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
-  if (input.scale) {
+  if (input.target.scale) {
     pass.event(ModelEvent::forward_begins, saved.extras);
     pass.event(ModelEvent::positions_begin, saved.extras);
   }
@@ -119,7 +117,7 @@ Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
   }
   if (!part_.last) return x;
   const WeightsOf here(pass, modules_.back(), {});
-  return head_->forward(pass, table(), x, input.labels, input.scale, saved.head);
+  return head_->forward(pass, table(), x, input.target, saved.head);
 }
 
 Gpt::LayerGroup Gpt::group_of(const Pass& pass, size_t layer) const {
@@ -158,7 +156,7 @@ Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
   if (!part_.first) keep(pass, input.hidden);
   Saved not_kept;
   Input without_backward = input;
-  without_backward.scale.reset();
+  without_backward.target.scale.reset();
   return compute(pass, without_backward, not_kept);
 }
 
@@ -176,9 +174,8 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   if (pass.recompute == Recompute::stage) compute(pass, saved.input, saved);
   saved.input = {};
   Extras extras = saved.head.layer.extras.until(ModelEvent::backward_ends);
-  static const ParameterList none;
   const auto layer_before = [&](size_t i) -> const ParameterList& {
-    return i > 0 ? modules_[module_of_layer(i - 1)] : none;
+    return module(i > 0 ? module_of_layer(i - 1) : modules_.size());
   };
   Tensor dx = std::move(dy);
   if (part_.last) {
@@ -209,15 +206,19 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
       }
       complete(pass, layers_[i].parameters());
     }
+    pass.event(ModelEvent::layer_backward_ends, of_group);
   }
-  if (!part_.first) return dx;
-  announce_tied_table(pass, ModelEvent::embedding_gradient_begins, extras);
-  embedding_->backward(pass, dx, std::move(saved.embedding));
-  if (pass.weights != nullptr) pass.weights->end_all();
-  complete(pass, outer_together(pass.rank.config)
-                     ? join({embedding_->parameters(), head_parameters()})
-                     : embedding_->parameters());
-  return {};
+  if (part_.first) {
+    announce_tied_table(pass, ModelEvent::embedding_gradient_begins, extras);
+    embedding_->backward(pass, dx, std::move(saved.embedding));
+    if (pass.weights != nullptr) pass.weights->end_all();
+    complete(pass, outer_together(pass.rank.config)
+                       ? join({embedding_->parameters(), head_parameters()})
+                       : embedding_->parameters());
+    dx.release();
+  }
+  for (Extras* held : {&extras, &saved.extras}) pass.event(ModelEvent::backward_ends, *held);
+  return dx;
 }
 
 void Gpt::announce_tied_table(const Pass& pass, ModelEvent event, Extras& extras) const {

@@ -19,9 +19,9 @@ class OutputHead {
   explicit OutputHead(Rank& rank) : norm_(rank, "final_norm") {}
 
   /// Computes what output_layer::forward() does, from before the norm.
-  Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const Tensor& labels,
-                 std::optional<float> scale, Saved& saved) const {
-    return output_layer::forward(pass, table, norm_.forward(pass, x, saved.norm), labels, scale,
+  Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x,
+                 const output_layer::Target& target, Saved& saved) const {
+    return output_layer::forward(pass, table, norm_.forward(pass, x, saved.norm), target,
                                  saved.layer);
   }
   /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses. The output layer
@@ -47,12 +47,9 @@ class OutputHead {
 class Gpt {
  public:
   struct Input {
-    Tensor hidden;  // [s/t, b, h], of the part before; empty in the first
-    Tensor tokens;  // [s, b] i32, for the first part
-    Tensor labels;  // [s, b] i32, for the last
-    /// The last part's backward pass is for `scale` · Σ of the tokens' losses; none: no part has
-    /// one.
-    std::optional<float> scale{};
+    Tensor hidden;                // [s/t, b, h], of the part before; empty in the first
+    Tensor tokens;                // [s, b] i32, for the first part
+    output_layer::Target target;  // for the last; without scale no part has a backward pass
     /// True if the part's next pass is the backward pass.
     bool turns = false;
   };
@@ -123,6 +120,34 @@ class Gpt {
   std::vector<TransformerLayer> layers_;
   std::optional<OutputHead> head_;
   std::vector<ParameterList> modules_;
+};
+
+/// Parts of the model that a rank has: one for each chunk of its stage.
+class StageModel {
+ public:
+  explicit StageModel(Rank& rank)
+      : StageModel(rank, ModelPart::chunks_of(rank.config, rank.stage())) {}
+  StageModel(Rank& rank, const std::vector<ModelPart>& chunks) {
+    for (const ModelPart& chunk : chunks)
+      parts_.push_back(
+          std::make_unique<Gpt>(rank, chunk, parts_.empty() ? nullptr : parts_.front().get()));
+  }
+
+  Gpt& part(int chunk) { return *parts_.at(static_cast<size_t>(chunk)); }
+  ParameterList parameters() {
+    ParameterList all;
+    for (const auto& part : parts_) all = join({all, part->parameters()});
+    return all;
+  }
+  /// Lists, for each chunk, what its backward passes complete (Gpt::completed()).
+  std::vector<std::vector<ParameterList>> completed() {
+    std::vector<std::vector<ParameterList>> all;
+    for (const auto& part : parts_) all.push_back(part->completed());
+    return all;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Gpt>> parts_;
 };
 
 }  // namespace frugal::engine

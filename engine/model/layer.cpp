@@ -99,7 +99,9 @@ Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
           : dmiddle;
   d = attention_.backward(pass, d, std::move(saved.attention),
                           [&] { return attention_norm_.again(pass, saved.attention_norm); });
-  return attention_norm_.backward(pass, std::move(d), dmiddle, std::move(saved.attention_norm));
+  d = attention_norm_.backward(pass, std::move(d), dmiddle, std::move(saved.attention_norm));
+  pass.event(ModelEvent::layer_backward_ends, extras);
+  return d;
 }
 
 ParameterList TransformerLayer::parameters() {

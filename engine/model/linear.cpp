@@ -1,7 +1,5 @@
 #include "engine/model/linear.h"
 
-#include "engine/model/saved.h"
-
 namespace frugal::engine {
 namespace {
 
@@ -41,10 +39,6 @@ Shape output_shape(const View& x, const View& weight) {
 /// y = x · Wᵀ (+ bias).
 Gemm product(const View& x, const View& weight, const View& bias, const View& y) {
   return {.a = x.matrix(), .b = weight, .c = y.matrix(), .bias = bias, .transpose_b = true};
-}
-
-ParameterList with_bias(Parameter& weight, std::optional<Parameter>& bias) {
-  return bias ? ParameterList{&weight, &*bias} : ParameterList{&weight};
 }
 
 }  // namespace
@@ -121,8 +115,6 @@ Tensor ColumnParallelLinear::backward(const Pass& pass, const Tensor& dy, const 
   return column_parallel_backward(pass, dy, x, weight_, bias_ ? &*bias_ : nullptr, into);
 }
 
-ParameterList ColumnParallelLinear::parameters() { return with_bias(weight_, bias_); }
-
 RowParallelLinear::RowParallelLinear(const RankAt& at, const std::string& name, const Size& size,
                                      Initial initial)
     : weight_(at, name + ".weight", {size.out, size.in}, Sharding::columns, initial) {
@@ -130,8 +122,6 @@ RowParallelLinear::RowParallelLinear(const RankAt& at, const std::string& name, 
   bias_.emplace(at, name + ".bias", Shape{size.out}, Sharding::replicated, Initial{});
   bias_->gradient_is_partial = at.rank.config.sequence_parallel;
 }
-
-ParameterList RowParallelLinear::parameters() { return with_bias(weight_, bias_); }
 
 bool RowParallelLinear::sums_bias(const Pass& pass) const {
   const RunConfig& c = pass.rank.config;

@@ -33,7 +33,7 @@ class ColumnParallelLinear {
   /// Parameter::memory_beside_sum() of the weight.
   Tensor memory_beside_sum(const Pass& pass) const { return weight_.memory_beside_sum(pass); }
   const Pieces& pieces() const { return weight_.pieces; }
-  ParameterList parameters();
+  ParameterList parameters() { return with_optional(weight_, bias_); }
 
  private:
   View bias() const { return bias_ ? bias_->view() : View(); }
@@ -54,14 +54,8 @@ class RowParallelLinear {
 
   /// x [s, b, in/t] → [s, b, out], or [s/t, b, out] under sequence parallelism.
   Tensor forward(const Pass& pass, const Tensor& x) const;
-  /// dy as y was → dx [s, b, in/t].
-  Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x) const {
-    return backward(pass, dy, x, {});
-  }
-  /// Backward pass where x is GELU of u: dy → du.
-  Tensor backward_gelu(const Pass& pass, const Tensor& dy, const Tensor& x, const Tensor& u) const {
-    return backward(pass, dy, x, u);
-  }
+  /// dy as y was → dx [s, b, in/t], or where x is GELU of u, du.
+  Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x, const View& u = {}) const;
 
   /// Parameter::memory_beside_sum() of the weight.
   Tensor memory_beside_sum(const Pass& pass) const { return weight_.memory_beside_sum(pass); }
@@ -71,12 +65,11 @@ class RowParallelLinear {
   const Parameter* bias_to_sum(const Pass& pass) const {
     return sums_bias(pass) ? nullptr : bias();
   }
-  ParameterList parameters();
+  ParameterList parameters() { return with_optional(weight_, bias_); }
 
  private:
   /// True if backward sums the gradient of the bias: dy is that of y + bias, and whole.
   bool sums_bias(const Pass& pass) const;
-  Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x, const View& u) const;
 
   Parameter weight_;
   std::optional<Parameter> bias_;

@@ -4,7 +4,6 @@
 
 #include "engine/model/dropout.h"
 #include "engine/model/mini_sequence.h"
-#include "engine/model/saved.h"
 
 namespace frugal::engine {
 namespace {
@@ -29,13 +28,16 @@ ColumnParallelLinear::Size up_size(const RunConfig& c) {
           .pieces = gated && c.program.mlp.separate_projections ? Pieces{1, 1} : Pieces{}};
 }
 
-/// Part i of so many tokens.
-MiniSequence part_of(const RunConfig& c, int64_t tokens, int64_t i) {
+/// Parts of so many tokens, which are computed one after the other.
+std::vector<MiniSequence> parts_of(const RunConfig& c, int64_t tokens) {
   const int64_t parts = c.mlp_mini_sequences(), each = c.model.hidden;
   const bool fixed = c.program.mlp.parts_of_hidden_size && c.mlp_chunks == RunConfig::by_rule &&
                      tokens == c.group_sequence() && (parts - 1) * each < tokens;
-  if (!fixed) return mini_sequence(tokens, parts, i);
-  return {i * each, std::min(each, tokens - i * each)};
+  std::vector<MiniSequence> all;
+  for (int64_t i = 0; i < parts; ++i)
+    all.push_back(fixed ? MiniSequence{i * each, std::min(each, tokens - i * each)}
+                        : mini_sequence(tokens, parts, i));
+  return all;
 }
 
 }  // namespace
@@ -114,18 +116,16 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
                     Saved& saved) const {
   const Pass pass = outer.in(Part::mlp);
   saved = remembered(pass, x);
-  const int64_t tokens = x.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
-  Tensor y;
+  Tensor y;  // [s/t, b, h]
   Extras extras;
-  for (int64_t i = 0; i < parts; ++i) {
-    const MiniSequence part = part_of(pass.rank.config, tokens, i);
+  for (const MiniSequence& part : parts_of(pass.rank.config, x.shape()[0])) {
     Inner inner = expand(pass, part.of(x));
     if (keeps_inner(pass)) saved.inner.push_back(kept(pass, inner));
-    Tensor projected = down_.forward(pass, inner.z);
+    Tensor projected = down_.forward(pass, inner.z);  // [rows, b, h]
     pass.event(ModelEvent::mlp_part_ends, projected, extras);
     inner = {};
     const Dropout dropout = dropout_from(pass, layer_, part.begin);
-    if (i == 0) {
+    if (y.empty()) {
       saved.mask = keep(pass, mask_for(pass, x.shape(), dropout));
       y = pass.allocate(x.shape());
     }
@@ -138,17 +138,14 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
 
 Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Rematerialized& x, Inner inner,
                      const Tensor& into) {
-  const bool whole = pass.rank.config.mlp_mini_sequences() == 1;
-  if (!is_gated(pass.rank.config.model.mlp)) {
-    const Tensor du = down_.backward_gelu(pass, dprojected, inner.z, inner.u);
-    dprojected.release();
-    if (whole) step_alone(pass, down_.parameters());
-    inner = {};
-    return up_.backward(pass, du, x(), into);
-  }
-  Tensor dz = down_.backward(pass, dprojected, inner.z);
+  const bool gated = is_gated(pass.rank.config.model.mlp);
+  Tensor dz = down_.backward(pass, dprojected, inner.z, gated ? View() : inner.u.view());
   dprojected.release();
-  if (whole) step_alone(pass, down_.parameters());
+  if (pass.rank.config.mlp_mini_sequences() == 1) step_alone(pass, down_.parameters());
+  if (!gated) {
+    inner = {};
+    return up_.backward(pass, dz, x(), into);
+  }
   inner.z.release();
   const View u = inner.u.view().matrix();
   pass.event(ModelEvent::gate_gradient_begins, dz, inner.extras);
@@ -161,42 +158,39 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Rematerialized& 
 Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved,
                      const Rematerialized& input) {
   const Pass pass = outer.in(Part::mlp);
-  const int64_t tokens = dy.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
-  const bool concatenates = parts > 1 && pass.rank.config.program.mlp.concatenated_parts;
-  Tensor dx = parts > 1 && !concatenates ? pass.allocate(dy.shape()) : Tensor();
+  const std::vector<MiniSequence> parts = parts_of(pass.rank.config, dy.shape()[0]);
+  const bool whole = parts.size() == 1;
+  const bool concatenates = !whole && pass.rank.config.program.mlp.concatenated_parts;
+  Tensor dx = whole || concatenates ? Tensor() : pass.allocate(dy.shape());
   std::vector<Tensor> gradients;  // of parts; of a program that has them until all are there
-  const Tensor up_sum = parts > 1 ? up_.memory_beside_sum(pass) : Tensor();
-  const Tensor down_sum = parts > 1 ? down_.memory_beside_sum(pass) : Tensor();
-  for (int64_t i = 0; i < parts; ++i) {
-    const MiniSequence part = part_of(pass.rank.config, tokens, i);
+  const Tensor up_sum = whole ? Tensor() : up_.memory_beside_sum(pass);
+  const Tensor down_sum = whole ? Tensor() : down_.memory_beside_sum(pass);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const MiniSequence& part = parts[i];
     const auto x = [&] {
       if (saved.input.empty()) saved.input = input();
       return part.of(saved.input);
     };
-    Inner inner =
-        keeps_inner(pass) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x());
+    Inner inner = keeps_inner(pass) ? std::move(saved.inner[i]) : expand(pass, x());
     if (inner.u.empty()) make_up_again(pass, x(), inner);
     if (inner.z.empty()) activate(pass, inner);
     Tensor dprojected =
         undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias_to_sum(pass),
                      dropout_from(pass, layer_, part.begin));
-    if (i + 1 == parts) pass.event(ModelEvent::mlp_mask_read, saved.mask);
+    if (i + 1 == parts.size()) pass.event(ModelEvent::mlp_mask_read, saved.mask);
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
-    if (parts == 1)
+    if (whole)
       dx = std::move(part_dx);
     else if (concatenates)
       gradients.push_back(std::move(part_dx));
   }
   if (concatenates) {
     dx = pass.allocate(dy.shape());
-    for (int64_t i = 0; i < parts; ++i)
-      pass.run(Copy{gradients[static_cast<size_t>(i)].view().matrix(),
-                    part_of(pass.rank.config, tokens, i).of(dx).view().matrix()});
+    for (size_t i = 0; i < parts.size(); ++i)
+      pass.run(Copy{gradients[i].view().matrix(), parts[i].of(dx).view().matrix()});
   }
   step_alone(pass, parameters());
   return dx;
 }
-
-ParameterList Mlp::parameters() { return join({up_.parameters(), down_.parameters()}); }
 
 }  // namespace frugal::engine

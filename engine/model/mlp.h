@@ -1,6 +1,5 @@
 #pragma once
 #include "engine/model/linear.h"
-#include "engine/model/saved.h"
 
 namespace frugal::engine {
 
@@ -53,7 +52,7 @@ class Mlp {
   /// Saved as forward would leave it then, without computing anything.
   static Saved remembered(const Pass& outer, const Tensor& x);
 
-  ParameterList parameters();
+  ParameterList parameters() { return join({up_.parameters(), down_.parameters()}); }
 
  private:
   static bool keeps_inner(const Pass& pass) {

@@ -54,8 +54,4 @@ Tensor Norm::backward(const Pass& outer, Tensor dy, const Tensor& residual, Save
   return dx;
 }
 
-ParameterList Norm::parameters() {
-  return beta_ ? ParameterList{&gamma_, &*beta_} : ParameterList{&gamma_};
-}
-
 }  // namespace frugal::engine

@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "engine/model/parameter.h"
-#include "engine/model/saved.h"
 
 namespace frugal::engine {
 
@@ -32,7 +31,7 @@ class Norm {
   /// Norm'(dy), plus `residual` where it is not empty.
   Tensor backward(const Pass& outer, Tensor dy, const Tensor& residual, Saved saved) const;
 
-  ParameterList parameters();
+  ParameterList parameters() { return with_optional(gamma_, beta_); }
 
  private:
   /// Writes the statistics, too.

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "engine/model/saved.h"
+#include "engine/pass.h"
 
 namespace frugal::engine {
 

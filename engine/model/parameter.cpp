@@ -166,6 +166,10 @@ ParameterList join(std::initializer_list<ParameterList> lists) {
   return all;
 }
 
+ParameterList with_optional(Parameter& one, std::optional<Parameter>& other) {
+  return other ? ParameterList{&one, &*other} : ParameterList{&one};
+}
+
 bool steps_alone(const RunConfig& config) {
   return config.step_in_backward && config.program.weights.step_one_by_one;
 }

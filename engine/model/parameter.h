@@ -1,6 +1,7 @@
 #pragma once
 #include <cmath>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,8 @@ ParameterStore::Types types_of(const RunConfig& config);
 /// All parameters of a module, in a fixed order.
 using ParameterList = std::vector<Parameter*>;
 ParameterList join(std::initializer_list<ParameterList> lists);
+/// A parameter, and another one where there is one.
+ParameterList with_optional(Parameter& one, std::optional<Parameter>& other);
 /// Pieces of memory of these, one behind the other: each of them, where they are separate
 /// (WeightChoices), or of a single one its own. Empty: one piece.
 Pieces pieces_of(const RunConfig& config, const ParameterList& parameters);

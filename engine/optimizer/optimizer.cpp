@@ -150,9 +150,10 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterGroup& group,
                                  const WeightBlocks& blocks) {
   if (group.counted) at.run(Sum{gradient, squares_, true});
   update_.make_state(group, blocks.from);
-  std::vector<Tensor> intermediate;
-  for (int i = 0; i < 2; ++i) update_.make_intermediate(at, group, intermediate);
+  Extras extras;
+  update_.announce_step(at, group, extras);
   update_.apply(at, group, gradient, options, {}, blocks);
+  at.event(ModelEvent::moments_stepped, extras);
 }
 
 /// Returns the norm, which comes too late for clipping.

@@ -177,13 +177,9 @@ void Update::apply(const RankAt& at, const ParameterGroup& group, const View& gr
       at, [&](const OptimizerState::Part& part) { run(at, whole, o, steps_, part); });
 }
 
-void Update::make_intermediate(const RankAt& at, const ParameterGroup& group,
-                               std::vector<Tensor>& all) const {
-  if (!rank_.config.program.optimizer.intermediate) return;
-  const Tensor& moment = state_of(group).second_moment();
-  if (moment.empty()) return;
-  all.push_back(at.allocate(moment.type(), moment.shape(), group.first().pieces, Kind::optimizer));
-  at.run(Copy{moment, all.back()});
+void Update::announce_step(const RankAt& at, const ParameterGroup& group, Extras& extras) const {
+  Tensor moment = state_of(group).second_moment();
+  if (!moment.empty()) at.event(ModelEvent::moment_read, moment, extras);
 }
 
 void Update::begin(const OptimizerOptions& o) {
@@ -200,12 +196,12 @@ void Update::apply(const OptimizerOptions& o, const View& squared_norm, const We
                    bool gather) {
   begin(o);
   for (const ParameterGroup& group : parameters_.groups()) make_state(group, blocks.from);
-  std::vector<Tensor> intermediate;  // of all at once
-  for (const ParameterGroup& group : parameters_.groups())
-    make_intermediate(rank_, group, intermediate);
+  Extras extras;  // of all at once
+  for (const ParameterGroup& group : parameters_.groups()) announce_step(rank_, group, extras);
   for (const ParameterGroup& group : parameters_.groups())
     apply(rank_, group, parameters_.gradient_of(group), o, squared_norm, blocks);
   if (gather) parameters_.gather_weights(blocks.to);
+  RankAt(rank_).event(ModelEvent::moments_stepped, extras);
 }
 
 void Update::write_ahead(const OptimizerOptions& o, const WeightBlocks& blocks) {

@@ -86,10 +86,8 @@ class Update {
   void apply(const RankAt& at, const ParameterGroup& group, const View& gradient,
              const OptimizerOptions& options, const View& squared_norm,
              const WeightBlocks& blocks) const;
-  /// Allocates what a program has beside a group's state while it steps
-  /// (OptimizerChoices::intermediate).
-  void make_intermediate(const RankAt& at, const ParameterGroup& group,
-                         std::vector<Tensor>& all) const;
+  /// Announces that a group's moments are about to be stepped.
+  void announce_step(const RankAt& at, const ParameterGroup& group, Extras& extras) const;
 
   bool has_masters() const { return rank_.config.has_masters() || predicts(); }
   bool predicts() const { return prediction_ != 0; }

@@ -6,28 +6,6 @@
 #include <utility>
 
 namespace frugal::engine {
-namespace {
-
-/// Only a virtual device charges for what a program does besides: its weights have no values.
-bool copies_versions(const Rank& rank) {
-  return rank.config.program.device.copies_weight_versions && !rank.device.backed();
-}
-View imagined(DType type, const Shape& shape) { return {nullptr, type, shape}; }
-
-}  // namespace
-
-void copy_versions(Rank& rank, const ParameterList& parameters) {
-  if (!copies_versions(rank)) return;
-  for (const Parameter* p : parameters) {
-    const View weight = imagined(accumulation_type(p->view().type), p->view().shape);
-    for (int copy = 0; copy < 4; ++copy) rank.run(Copy{weight, weight});
-  }
-}
-
-void copy_out(Rank& rank, const View& weights) {
-  if (!copies_versions(rank)) return;
-  rank.run(Convert{imagined(accumulation_type(weights.type), weights.shape), weights});
-}
 
 WeightVersions::WeightVersions(ParameterList parameters, Tensor block)
     : parameters_(std::move(parameters)) {
@@ -40,11 +18,12 @@ void WeightVersions::use(Rank& rank, int version) {
     throw std::logic_error(fmt::format("version {} of the weights is not there", version));
   if (version == used_) return;
   bind(version);
-  copy_out(rank, found->second);
+  RankAt(rank).event(ModelEvent::version_used, found->second);
 }
 
-void WeightVersions::copy_all(Rank& rank) const {
-  if (blocks() > 1) copy_versions(rank, parameters_);
+void WeightVersions::announce_step(const RankAt& at) const {
+  if (blocks() == 1) return;
+  for (Parameter* p : parameters_) at.event(ModelEvent::weight_stepped, p->weight);
 }
 
 void WeightVersions::bind(int version) {

@@ -5,14 +5,6 @@
 
 namespace frugal::engine {
 
-/// Copies every weight in float32 as a program does with a step of two versions
-/// (DeviceRules::copies_weight_versions): the newer one to where the older one was, and both to
-/// each other's place by way of a third. Nothing otherwise.
-void copy_versions(Rank& rank, const ParameterList& parameters);
-/// Copies all these weights out of float32, as such a program does where a pass needs another
-/// version than the one before.
-void copy_out(Rank& rank, const View& weights);
-
 /// Weights of one rank in as many versions as its schedule needs at a time: one where batches are
 /// flushed, two with 2BW, up to the depth of the pipeline with weight stashing. Version v is what v
 /// steps have made of the initial weights. A version is a block of memory of its own; blocks that
@@ -22,15 +14,15 @@ class WeightVersions {
   /// `block` holds the weights of all parameters (ParameterStore) and is version 0.
   WeightVersions(ParameterList parameters, Tensor block);
 
-  /// Makes the parameters' weights those of this version, which must be alive. A program may copy
-  /// them (DeviceRules::copies_weight_versions).
+  /// Makes the parameters' weights those of this version, which must be alive. Announces it if it
+  /// is another one than before.
   void use(Rank& rank, int version);
 
   /// Makes a new newest version, for the optimizer to write: in place of the one before, or
   /// elsewhere where that one is still needed. Throws OutOfMemory.
   WeightBlocks advance(Rank& rank, bool previous_is_needed);
-  /// Calls copy_versions() for a step, where there are several versions.
-  void copy_all(Rank& rank) const;
+  /// Announces a step to a program, where there are several versions.
+  void announce_step(const RankAt& at) const;
   /// Gives up a version that is not needed any more. The newest one stays.
   void drop(int version);
 

@@ -238,7 +238,9 @@ class PartExecution {
     const double summed = of_host() - given_;
     cost.step = seconds_of([&] {
       (void)optimizer_->step_with_sums(options_, {block_, block_});
-      if (rank_.config.schedule.delay > 0) copy_versions(rank_, model_->part(0).parameters());
+      if (rank_.config.schedule.delay > 0)
+        for (Parameter* p : model_->part(0).parameters())
+          RankAt(rank_).event(ModelEvent::weight_stepped, p->weight);
       optimizer_->clear_gradients();
       // A tied table's gradient that is on its way stays in memory until the next step.
       cost.fixed = rank_.ledger.current();
@@ -246,7 +248,7 @@ class PartExecution {
     });
     cost.host_of_step = of_host() - given_;
     cost.late_step = seconds_of([&] { optimizer_->finish(rank_); });
-    cost.other_version = seconds_of([&] { copy_out(rank_, block_); });
+    cost.other_version = seconds_of([&] { RankAt(rank_).event(ModelEvent::version_used, block_); });
     if (rank_.config.validate_steps != StepValidation::after) return;
     const double before_halves = of_host();
     cost.norm = seconds_of([&] { (void)optimizer_->update().squared_norm_of_stage(); });

@@ -141,6 +141,28 @@ void scale_and_join(const Occasion& o) {
   o.x = o.at.copied(o.x);
 }
 
+/// Copies a weight in float32, the newer version to where the older one was, and both to each
+/// other's place by way of a third.
+void copy_versions(const Occasion& o) {
+  const View wide{nullptr, accumulation_type(o.x.type()), o.x.shape()};
+  for (int i = 0; i < 4; ++i) o.at.run(Copy{wide, wide});
+}
+
+/// Copies weights out of float32.
+void copy_out(const Occasion& o) {
+  o.at.run(Convert{View{nullptr, accumulation_type(o.x.type()), o.x.shape()}, o.x});
+}
+
+/// Copies a moment into memory that counts as the optimizer's, twice where weights step in
+/// backward.
+void copy_moment(const Occasion& o) {
+  for (int i = 0; i < (o.at.rank.config.step_in_backward ? 2 : 1); ++i) {
+    const Tensor memory = o.x.as_much_of(o.at.rank.ledger, Kind::optimizer, o.at.place);
+    o.at.run(Copy{o.x, memory.at(0, o.x)});
+    o.extras.hold(memory, o.until);
+  }
+}
+
 // Choices.
 
 using Choice = void (*)(Choices&);
@@ -359,10 +381,10 @@ std::vector<Behaviour> of_steps() {
                "A step copies all gradients, in the weights' type, into one tensor before replicas "
                "sum them",
                optimizer<&OptimizerChoices::flattened_gradients>, whole_gradients),
-      choosing("optimizer-intermediate",
-               "The optimizer's step makes one more tensor as large as the weights that it steps "
-               "together, or two where it steps them in backward",
-               optimizer<&OptimizerChoices::intermediate>, state_on_device),
+      keeping("optimizer-intermediate",
+              "The optimizer's step makes one more tensor as large as the weights that it steps "
+              "together, or two where it steps them in backward",
+              {{Event::moment_read, Event::moments_stepped, copy_moment}}, state_on_device),
       choosing("unstepped-head",
                "The table of an output head in parts, stepped in backward, is never stepped: its "
                "gradient stays, and it has no state",
@@ -430,10 +452,13 @@ std::vector<Behaviour> of_time() {
              "Gradients are divided by the number of replicas, however many there are, by a kernel "
              "of its own",
              kernel<&ExtraKernels::division>),
-      timing("version-copies",
-             "Passes of another version of the weights than the one before copy it out of float32, "
-             "and a step with two versions copies each weight four times",
-             device<&DeviceRules::copies_weight_versions>),
+      {.name = "version-copies",
+       .changes = Changes::time,
+       .does = "Passes of another version of the weights than the one before copy it out of "
+               "float32, and a step with two versions copies each weight four times",
+       .effects = {{Event::version_used, Event::version_used, copy_out},
+                   {Event::weight_stepped, Event::weight_stepped, copy_versions}},
+       .real = false},
       timing("synchronised-passes", "The host waits for the device before and after each pass",
              device<&DeviceRules::host_waits_around_passes>),
       timing(

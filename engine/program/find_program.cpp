@@ -15,8 +15,6 @@ namespace {
 
 constexpr NamedFolder programs{"programs/", "program"};
 constexpr std::string_view none = "frugal";
-constexpr std::array statuses{BehaviourStatus::documented, BehaviourStatus::counted,
-                              BehaviourStatus::supposed};
 
 std::vector<std::string> behaviour_names() {
   std::vector<std::string> names;
@@ -44,9 +42,8 @@ KnownBehaviour read_behaviour(const JsonObject& entry) {
     entry.fail("behaviour", fmt::format("is \"{}\", which is none; {}", name,
                                         candidates(name, behaviour_names())));
   const auto said = entry.require<std::string>("status");
-  const auto status =
-      std::ranges::find(statuses, said, [](BehaviourStatus s) { return name_of(s); });
-  if (status == statuses.end())
+  const auto status = from_name<BehaviourStatus>(said);
+  if (!status)
     entry.fail("status",
                fmt::format("is \"{}\"; it must be documented, counted or supposed", said));
   const auto evidence = entry.require<std::string>("evidence");

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <set>
-#include <sstream>
 #include <stdexcept>
 
 #include "engine/checkpoint/gather.h"
+#include "engine/checkpoint/serial_parameters.h"
 #include "engine/data/single_batch.h"
 #include "engine/model/parallel.h"
+#include "engine/model/table_names.h"
 #include "engine/optimizer/post_validation.h"
 #include "engine/optimizer/reduction.h"
 #include "kernels/support/error.h"
@@ -40,6 +40,14 @@ void connect_relay(Rank& rank) {
 
 HostTensor host_integers(const std::vector<int32_t>& values, const RunConfig& c) {
   return {{c.model.sequence, c.micro_batch}, {values.begin(), values.end()}, DType::i32};
+}
+
+/// All parameters of a run, once each.
+std::vector<SerialParameter> parameters_of(const RunConfig& run) {
+  std::vector<SerialParameter> all = serial_parameters(run.model);
+  if (run.model.tied && !run.schedule.ties_tables && run.part_layout().parts() > 1)
+    all.push_back({output_table, {run.model.vocabulary, run.model.hidden}});
+  return all;
 }
 
 /// A table that the last stage has of its own may differ from the first's.
@@ -86,16 +94,24 @@ StageResult DistributedModel::execute(Rank& rank, const ScheduleRun& run) {
   return StageExecutor(rank, *member.model, *member.weights, *member.optimizer, run).execute();
 }
 
-double DistributedModel::evaluate(const Batch& batch) {
-  const Batch all = filled(run_, batch);
-  const Schedule schedule = schedule_of(run_, ScheduleKind::gpipe, all, steps_, belongs_to_forward);
+std::vector<double> DistributedModel::forward(const Batch& batch, const LogitsOf& on_logits) {
+  const Schedule schedule =
+      schedule_of(run_, ScheduleKind::gpipe, batch, steps_, belongs_to_forward);
   std::vector<double> losses(members_.size());
   cluster_.run([&](Rank& rank) {
     const ExactWeights exact(rank, *of(rank).weights, *of(rank).optimizer);
     const StageResult done =
-        execute(rank, {.schedule = schedule, .batches = {all}, .training = false});
+        execute(rank, {.schedule = schedule,
+                       .batches = {batch},
+                       .training = false,
+                       .on_logits = on_logits ? on_logits(rank) : output_layer::OnLogits()});
     losses[static_cast<size_t>(rank.index)] = share_of(rank, done.losses.front());
   });
+  return losses;
+}
+
+double DistributedModel::evaluate(const Batch& batch) {
+  const std::vector<double> losses = forward(filled(run_, batch), {});
   return sum_of_shares(gather_all(cluster_, losses)) / counted(batch);
 }
 
@@ -104,7 +120,8 @@ void DistributedModel::check_values() const {
     throw std::logic_error("values need a device that has them, and all ranks");
 }
 
-OnLogits DistributedModel::collect_logits(const Rank& rank, HostTensor& all, std::mutex& guard) {
+output_layer::OnLogits DistributedModel::collect_logits(const Rank& rank, HostTensor& all,
+                                                        std::mutex& guard) {
   if (rank.replica() > 0) return {};
   return [&, first = std::optional<uint32_t>()](const Pass& pass, const View& logits, int64_t row,
                                                 int64_t column) mutable {
@@ -123,19 +140,11 @@ OnLogits DistributedModel::collect_logits(const Rank& rank, HostTensor& all, std
 
 HostTensor DistributedModel::logits(const MicroBatch& microbatch) {
   check_values();
-  const Batch batch = filled(run_, {microbatch});
-  const Schedule schedule =
-      schedule_of(run_, ScheduleKind::gpipe, batch, steps_, belongs_to_forward);
   HostTensor logits =
       unwritten_host_tensor({run_.model.sequence * run_.micro_batch, run_.model.vocabulary});
   std::mutex guard;
-  cluster_.run([&](Rank& rank) {
-    const ExactWeights exact(rank, *of(rank).weights, *of(rank).optimizer);
-    execute(rank, {.schedule = schedule,
-                   .batches = {batch},
-                   .training = false,
-                   .on_logits = collect_logits(rank, logits, guard)});
-  });
+  (void)forward(filled(run_, {microbatch}),
+                [&](const Rank& rank) { return collect_logits(rank, logits, guard); });
   gather_written(cluster_, logits);
   return logits;
 }
@@ -155,7 +164,7 @@ HostTensors DistributedModel::snapshot(const MicroBatch& microbatch) {
   // Found before the ranks run: they look no name up where another may be adding one.
   HostTensor& logits = tensors["logits"];
   logits = unwritten_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
-  for (const WeightName& weight : weight_names())
+  for (const SerialParameter& weight : parameters_of(run_))
     for (const char* prefix : {"weight/", "gradient/"})
       tensors[prefix + weight.name] = unwritten_host_tensor(weight.shape);
   std::mutex guard;
@@ -190,7 +199,7 @@ HostTensors DistributedModel::snapshot(const MicroBatch& microbatch) {
 
 void DistributedModel::each_weight(const WeightSink& take) {
   check_values();
-  for (const WeightName& weight : weight_names()) {
+  for (const SerialParameter& weight : parameters_of(run_)) {
     HostTensor serial = unwritten_host_tensor(weight.shape);
     std::mutex guard;
     cluster_.run([&](Rank& rank) {
@@ -216,12 +225,11 @@ void DistributedModel::load_weights(const WeightSource& weight) {
     for (Parameter* p : member.model->parameters()) {
       const std::lock_guard lock(guard);
       const HostTensor serial = weight(p->name);
-      const Shape& s = p->serial_shape;
-      if (!std::equal(serial.shape.begin(), serial.shape.end(), s.extent.begin(),
-                      s.extent.begin() + s.dims))
+      const std::vector<int64_t> needed = extents_of(p->serial_shape);
+      if (serial.shape != needed)
         throw InputError(fmt::format("tensor weight/{} has shape [{}], the model needs [{}]",
                                      p->name, fmt::join(serial.shape, ", "),
-                                     fmt::join(s.extent.begin(), s.extent.begin() + s.dims, ", ")));
+                                     fmt::join(needed, ", ")));
       if (divided) p->weight = rank.allocate(p->weight.shape(), Kind::communication);
       scatter_from(serial, rank.device, p->view(), p->global_index(rank));
       if (divided) p->keep_part(rank, member.weights->block(member.weights->newest()));
@@ -236,28 +244,6 @@ void DistributedModel::load_weights(const HostTensors& tensors) {
     if (found == tensors.end()) throw InputError(fmt::format("tensor weight/{} is missing", name));
     return found->second;
   });
-}
-
-std::vector<DistributedModel::WeightName> DistributedModel::weight_names() const {
-  std::string here;
-  for (const Member& member : members_)
-    for (const Parameter* p : member.model->parameters()) {
-      if (p->is_copy) continue;
-      here += fmt::format("{} {}", p->name, p->serial_shape.dims);
-      for (int i = 0; i < p->serial_shape.dims; ++i) here += fmt::format(" {}", p->serial_shape[i]);
-      here += '\n';
-    }
-  std::vector<WeightName> all;  // once each
-  std::set<std::string> names;
-  for (const std::string& of_process : cluster_.exchange(here)) {
-    std::istringstream lines(of_process);
-    for (WeightName weight; lines >> weight.name >> weight.shape.dims;) {
-      for (int i = 0; i < weight.shape.dims; ++i)
-        lines >> weight.shape.extent.at(static_cast<size_t>(i));
-      if (names.insert(weight.name).second) all.push_back(weight);
-    }
-  }
-  return all;
 }
 
 std::vector<StateTensor> DistributedModel::state_of(Rank& rank) {

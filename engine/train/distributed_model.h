@@ -69,18 +69,16 @@ class DistributedModel {
   int steps_ = 0;
 
  private:
-  struct WeightName {
-    std::string name;
-    Shape shape;  ///< of the serial weight
-  };
-
   /// Makes an optimizer of the newest weights, without state of steps before.
   void make_optimizer(Rank& rank);
   void check_values() const;
-  /// Names of all weights, once each, in the order of the ranks that have them.
-  std::vector<WeightName> weight_names() const;
+  /// Makes a batch's forward passes under the newest weights, without dropout; `on_logits` may be
+  /// empty. Returns the shares of the loss of the local ranks.
+  using LogitsOf = std::function<output_layer::OnLogits(const Rank&)>;
+  std::vector<double> forward(const Batch& batch, const LogitsOf& on_logits);
   /// Writes the rank's part of the first microbatch's logits, if it has one.
-  static OnLogits collect_logits(const Rank& rank, HostTensor& all, std::mutex& guard);
+  static output_layer::OnLogits collect_logits(const Rank& rank, HostTensor& all,
+                                               std::mutex& guard);
   /// Tensors of a rank that save_state() writes.
   std::vector<StateTensor> state_of(Rank& rank);
 

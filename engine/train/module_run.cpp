@@ -103,7 +103,7 @@ class Output final : public ModuleSubject {
 
   void run(const Pass& pass, const std::function<void()>& between) override {
     output_layer::Saved saved;
-    output_layer::forward(pass, table_, x_, labels_, scale_, saved);
+    output_layer::forward(pass, table_, x_, {labels_, scale_}, saved);
     between();
     output_layer::backward(pass, table_, scale_, std::move(saved));
   }

@@ -16,7 +16,6 @@ namespace frugal::engine {
 namespace {
 
 using Progress = Flight::Progress;
-using Kept = Flight::Kept;
 
 int64_t key_of(const Action& action) { return int64_t{action.microbatch} << 32 | action.chunk; }
 
@@ -89,20 +88,14 @@ void StageMessages::receive_stale(int messages) {
 
 void StageMessages::send(const Action& action, const Tensor& tensor) {
   const int receiver = peer(action);
-  const auto before = std::ranges::find_if(departures_, [&](const Departure& sent) {
-    return sent.kind == action.kind && sent.peer == receiver;
-  });
-  if (before != departures_.end()) before->pending.wait();
+  Departure& last = departures_[{action.kind, receiver}];
+  last.pending.wait();
   tensor.labelled(Kind::communication, memory_of(action));
-  Departure sent{action.kind, receiver, tensor, group_of(action.kind).send(tensor, receiver)};
-  if (before != departures_.end())
-    *before = std::move(sent);
-  else
-    departures_.push_back(std::move(sent));
+  last = {tensor, group_of(action.kind).send(tensor, receiver)};
 }
 
 void StageMessages::await_sent() {
-  for (Departure& sent : departures_) sent.pending.wait();
+  for (auto& [side, sent] : departures_) sent.pending.wait();
   departures_.clear();
 }
 
@@ -181,7 +174,6 @@ Pass StagePasses::pass_of(const Making& making) const {
       before * static_cast<uint64_t>(rank_.config.batch_microbatches()) + microbatch);
   pass.training = run_.training;
   pass.recompute = making.flight.recompute;
-  if (run_.on_logits) pass.on_logits = &run_.on_logits;
   return pass;
 }
 
@@ -226,16 +218,16 @@ void StagePasses::make(const std::vector<const Action*>& actions) {
     ends.push_back(ends_of(making));
     // A sum that a pass begins and the step waits for is no part of what is repeated.
     noted &= !(flight.last && rank_.groups.copies.size() > 1) && !begins_sums(flight);
-    without_tensors &= making.forward() || flight.kept == Kept::bytes;
+    without_tensors &= making.forward() || flight.only_counted;
   }
   const HeldPerPart before = rank_.ledger.held_per_part();
   const PassMemo::Noted* known = noted ? memo_->find(key) : nullptr;
   if (known != nullptr && known->repeatable() && without_tensors) {
     known->repeat(ends, parameters);
-    for (const Making& making : passes) making.flight.kept = Kept::bytes;
+    for (const Making& making : passes) making.flight.only_counted = true;
   } else {
     for (const Making& making : passes)
-      if (making.flight.kept == Kept::bytes) make_tensors(making.action, making.flight);
+      if (making.flight.only_counted) make_tensors(making.action, making.flight);
     if (noted && known == nullptr)
       memo_->note(
           key, [&] { compute_all(passes); }, ends, parameters);
@@ -319,12 +311,12 @@ void StagePasses::make_tensors(const Action& action, Flight& flight) {
   restore_fresh(parameters, fresh);
   flight.saved = std::move(again.saved);
   flight.deferred = std::move(again.deferred);
-  flight.kept = Kept::tensors;
+  flight.only_counted = false;
 }
 
 void StagePasses::drop_flights() {
   for (auto& [key, flight] : flights_) {
-    if (flight.kept == Kept::tensors || flight.progress == Progress::over) continue;
+    if (!flight.only_counted || flight.progress == Progress::over) continue;
     const bool pending = flight.progress == Progress::pending;
     make_tensors({pending ? ActionKind::weight_backward : ActionKind::backward, flight.chunk,
                   flight.microbatch, weights_.newest()},
@@ -344,12 +336,12 @@ void StagePasses::forward(const Making& making) {
   const MicroBatch& data = run_.batches.at(batch).at(microbatch);
   Gpt::Input input{.hidden = std::move(flight.activation.tensor),
                    .tokens = {},
-                   .labels = {},
-                   .scale = {},
+                   .target = {},
                    .turns = flight.turns};
-  if (!run_.scales.empty()) input.scale = run_.scales.at(batch);
+  if (!run_.scales.empty()) input.target.scale = run_.scales.at(batch);
+  if (run_.on_logits) input.target.on_logits = &run_.on_logits;
   if (part.part().first) input.tokens = local_integers(pass, data.tokens);
-  if (part.part().last) input.labels = local_integers(pass, data.labels);
+  if (part.part().last) input.target.labels = local_integers(pass, data.labels);
   Tensor y = part.forward(pass, input, flight.saved);
   if (part.part().last)
     pass.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
@@ -560,7 +552,7 @@ void StageExecutor::step(const Action& action, size_t index) {
   const WeightBlocks blocks = weights_.advance(rank_, needed);
   const OptimizerOptions& options = run_.optimizer.at(static_cast<size_t>(batch_ended_by(action)));
   result_.gradient_norms.push_back(optimizer_.step(options, blocks));
-  weights_.copy_all(rank_);
+  weights_.announce_step(rank_);
   optimizer_.clear_gradients();
   result_.step_ends.push_back(timeline_.now());
   timeline_.note(action, begin);

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "engine/data/batch.h"
-#include "engine/model/stage.h"
+#include "engine/model/gpt.h"
 #include "engine/optimizer/post_validation.h"
 #include "engine/optimizer/weight_versions.h"
 #include "engine/schedule/early_forwards.h"
@@ -24,7 +24,7 @@ struct ScheduleRun {
   std::vector<float> scales{};
   std::vector<OptimizerOptions> optimizer{};  ///< of each batch; empty: there are no steps
   bool training = true;                       ///< Pass::training
-  OnLogits on_logits{};                       ///< Pass::on_logits; may be empty
+  output_layer::OnLogits on_logits{};         ///< of forward passes; may be empty
   bool keep_timeline = false;                 ///< makes real devices wait after each action
   /// Keeps gradients and steps nothing in backward passes, for those who want to see them.
   bool keep_gradients = false;
@@ -46,12 +46,6 @@ struct Flight {
     pending,  ///< behind its backward pass, but for weight gradients
     over
   };
-  /// Kind of what passes have left for later ones.
-  enum class Kept : uint8_t {
-    tensors,
-    bytes  ///< counted only: the memo has made the passes
-  };
-
   int chunk = 0, microbatch = 0;
   Recompute recompute = Recompute::none;
   Gpt::Saved saved;
@@ -59,9 +53,9 @@ struct Flight {
   Tensor output, input_gradient;  ///< to be sent
   Deferred deferred;
   Progress progress = Progress::waiting;
-  Kept kept = Kept::tensors;
-  bool turns = false;  ///< the pass behind its forward pass is its backward pass
-  bool last = false;   ///< no other pass of its batch adds to the chunk's gradients
+  bool only_counted = false;  ///< the memo has made its passes, which have left no tensors
+  bool turns = false;         ///< the pass behind its forward pass is its backward pass
+  bool last = false;          ///< no other pass of its batch adds to the chunk's gradients
 
   /// Finished, including its sends.
   bool over() const {
@@ -113,8 +107,6 @@ class StageMessages {
 
  private:
   struct Departure {
-    ActionKind kind;
-    int peer;
     Tensor tensor;
     Pending pending;
   };
@@ -125,7 +117,7 @@ class StageMessages {
 
   Rank& rank_;
   const Schedule& schedule_;
-  std::vector<Departure> departures_;  // the last one sent to each side
+  std::map<std::pair<ActionKind, int>, Departure> departures_;  // the last to each side
 };
 
 /// Passes of a stage: by the model's code, or where it did the same before, by a memo of that.

@@ -49,9 +49,6 @@ struct DeviceRules {
   bool host_waits_around_passes = false;
   /// Every stage fetches the batch before a forward pass, and the device waits for it.
   bool fetches_batches = false;
-  /// A pass whose version of the weights is not that of the pass before copies it out of float32,
-  /// and a step exchanges the two versions of each weight.
-  bool copies_weight_versions = false;
   /// Memory comes from PyTorch's caching allocator (kernels/virtual/pytorch_allocator.h).
   bool caching_allocator = false;
   /// A communicator of all devices has buffers in each device's memory, beside all that is counted.

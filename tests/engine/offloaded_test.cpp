@@ -37,8 +37,8 @@ std::vector<float> computed_on(Device& device, const RunConfig& config, bool tur
   };
   const Pass pass(rank);
   Gpt::Saved saved;
-  const Tensor losses =
-      model.forward(pass, {{}, on_device(batch.tokens), on_device(batch.labels), 1, turns}, saved);
+  const Tensor losses = model.forward(
+      pass, {{}, on_device(batch.tokens), {on_device(batch.labels), 1}, turns}, saved);
   model.backward(pass, {}, 1, std::move(saved));
   std::vector<View> views{losses};
   for (const Parameter* p : model.parameters()) views.push_back(p->grad());
@@ -51,7 +51,7 @@ std::vector<float> computed_on(Device& device, const RunConfig& config, bool tur
   return all;
 }
 
-/// That a layer has so many tensors which go, and the run computes the same.
+/// Expects that a layer has so many tensors which go, and that the run computes the same.
 void expect_waited_for(RunConfig c, int64_t tensors) {
   for (const bool turns : {false, true}) {
     testing::LateDevice late;
@@ -81,7 +81,7 @@ TEST(Offloaded, AllThatALayerKeepsIsWaitedFor) {
   expect_waited_for(c, 13);
 }
 
-/// Of a tensor, a part of it and another one, two memories go; what comes back is shared as before.
+/// Two memories go of a tensor, a part of it and another one; what comes back is shared as before.
 TEST(Offloaded, WhatSharesMemoryGoesOnceAndSharesItAgain) {
   RunConfig c = offloaded();
   c.offload_modules = {LayerModule::mlp};
@@ -123,48 +123,35 @@ TEST(Offloaded, WhatSharesMemoryGoesOnceAndSharesItAgain) {
   EXPECT_EQ(device.transfers, 4);
 }
 
-/// Bytes at the peak of a step on a device, in its memory and in the host's.
-struct Peaks {
-  int64_t device = 0, host = 0;
-};
-Peaks peaks_of(const RunConfig& config) {
-  const auto cluster = make_virtual_cluster(config, find_machine("a100-selene"));
-  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}});
-  Rank& rank = cluster->rank(0);
-  rank.ledger.reset_peaks();
-  trainer.warm_up(Batch(static_cast<size_t>(config.batch_microbatches())));
-  return {rank.ledger.peak(), rank.host.peak()};
+/// Bytes at the peak of a step's passes, in inputs of layers, [s, b, h]: those that the device
+/// holds less, and those on the host.
+std::pair<int64_t, int64_t> inputs_at_peak(RunConfig c) {
+  const int64_t input = c.model.sequence * c.micro_batch * c.model.hidden * size_of(c.type);
+  const auto peaks = [&c](bool offload) {
+    c.offload = offload;
+    const auto cluster = make_virtual_cluster(c, find_machine("a100-selene"));
+    Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}});
+    Rank& rank = cluster->rank(0);
+    rank.ledger.reset_peaks();
+    trainer.warm_up(testing::empty_batch(c));
+    return std::pair(rank.ledger.peak(), rank.host.peak());
+  };
+  const auto there = peaks(true), here = peaks(false);
+  EXPECT_EQ((here.first - there.first) % input, 0);
+  return {(here.first - there.first) / input, there.second / input};
 }
 
-/// What the device holds less, in inputs of layers, [s, b, h].
-void expect_less(RunConfig config, int64_t inputs, int64_t on_host) {
-  const Peaks there = peaks_of(config);
-  config.offload = false;
-  const Peaks here = peaks_of(config);
-  const int64_t input =
-      config.model.sequence * config.micro_batch * config.model.hidden * size_of(config.type);
-  EXPECT_EQ(here.device - there.device, inputs * input);
-  EXPECT_EQ(there.host, on_host * input);
-}
-
-TEST(Offloaded, ALayersBackwardPassHasItsInputAndTheNextOne) {
-  const RunConfig c = offloaded();
-  expect_less(c, c.model.layers - 2, c.model.layers - 1);
-}
-
-TEST(Offloaded, TheHeadHasTheLastOneBesideIt) {
+/// A layer's backward pass has its input and the next one, a large head the last one beside it.
+/// Where another microbatch comes between, all go to the host.
+TEST(Offloaded, LeavesWhatTheNextPassesNeed) {
   RunConfig c = offloaded();
+  const int64_t layers = c.model.layers;
+  EXPECT_EQ(inputs_at_peak(c), std::pair(layers - 2, layers - 1));
   c.model.vocabulary = 8192;
-  expect_less(c, c.model.layers - 1, c.model.layers - 1);
-}
-
-/// Another microbatch comes between: all go to the host.
-TEST(Offloaded, WhatIsNotTakenSoonGoes) {
-  RunConfig c = offloaded();
+  EXPECT_EQ(inputs_at_peak(c), std::pair(layers - 1, layers - 1));
   c.schedule = ScheduleKind::gpipe;
   c.microbatches = 2;
-  c.model.vocabulary = 8192;
-  expect_less(c, 2 * c.model.layers - 1, 2 * c.model.layers);
+  EXPECT_EQ(inputs_at_peak(c), std::pair(2 * layers - 1, 2 * layers));
 }
 
 TEST(Offloaded, AnEvaluationLeavesNothing) {

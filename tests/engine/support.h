@@ -10,6 +10,7 @@
 #include "engine/comm/local.h"
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
+#include "kernels/virtual/machine.h"
 #include "tests/support/message_of.h"
 
 namespace frugal::testing {
@@ -30,7 +31,7 @@ inline RunConfig small_gpt() {
   return c;
 }
 
-/// The same for a BERT: sees both ways, and tells hidden tokens.
+/// A BERT as small: sees both ways, and tells hidden tokens.
 inline RunConfig small_bert() {
   RunConfig c = small_gpt();
   c.model.causal = false;
@@ -38,7 +39,7 @@ inline RunConfig small_bert() {
   return c;
 }
 
-/// The same in the Llama family: grouped queries, a gated unit, rotary positions, an output layer
+/// A Llama as small: grouped queries, a gated unit, rotary positions, an output layer
 /// of its own.
 inline RunConfig small_llama() {
   RunConfig c = small_gpt();
@@ -55,7 +56,7 @@ inline RunConfig small_llama() {
   return c;
 }
 
-/// With all that Gemma 2 adds; caps that weights of this size feel, and a window that hides
+/// A Llama with all that Gemma 2 adds; caps that weights of this size feel, and a window that hides
 /// something.
 inline RunConfig small_gemma() {
   RunConfig c = small_llama();
@@ -77,7 +78,21 @@ inline HostTensors snapshot_of(const RunConfig& config, const MicroBatch& batch)
   return Trainer(*cluster, config, {}).snapshot(batch);
 }
 
-/// What a run ends with.
+/// A batch without tokens, for devices that do not compute.
+inline Batch empty_batch(const RunConfig& config) {
+  return Batch(static_cast<size_t>(config.batch_microbatches()));
+}
+
+/// A described machine on which a run has made steps, by an optimizer that does not clip. It has
+/// given back what the run held between them.
+inline std::unique_ptr<Cluster> counted_steps(const RunConfig& config, size_t steps = 1) {
+  auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
+  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}});
+  (void)trainer.run(std::vector<Batch>(steps, empty_batch(config)));
+  return cluster;
+}
+
+/// Error that a run ends with.
 inline std::string error_of(const std::function<void()>& run) {
   try {
     run();

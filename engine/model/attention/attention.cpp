@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "engine/model/dropout.h"
-#include "engine/model/head/head_views.h"
 #include "engine/model/parallel.h"
 
 namespace frugal::engine {
@@ -133,10 +132,6 @@ Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved,
   Tensor dx = qkv_.backward(pass, dqkv, x());
   step_alone(pass, qkv_.parameters());
   return dx;
-}
-
-ParameterList Attention::parameters() {
-  return join({qkv_.parameters(), projection_.parameters()});
 }
 
 }  // namespace frugal::engine

@@ -1,7 +1,6 @@
 #pragma once
 #include "engine/model/attention/attention_core.h"
 #include "engine/model/linear.h"
-#include "engine/model/saved.h"
 
 namespace frugal::engine {
 
@@ -45,7 +44,7 @@ class Attention {
   /// The gradient of x; that of the residual is dy itself. `input` gives x where it is not kept.
   Tensor backward(const Pass& outer, const Tensor& dy, Saved saved, const Rematerialized& input);
 
-  ParameterList parameters();
+  ParameterList parameters() { return join({qkv_.parameters(), projection_.parameters()}); }
 
  private:
   /// Queries, keys and values as the core takes them.

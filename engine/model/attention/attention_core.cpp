@@ -3,21 +3,39 @@
 #include <cmath>
 
 #include "engine/model/attention/fused_core.h"
-#include "engine/model/attention/ring_core.h"
-#include "engine/model/attention/separate_core.h"
-#include "engine/model/attention/ulysses_core.h"
-#include "engine/model/saved.h"
 
 namespace frugal::engine {
-
 namespace {
+
+/// Attention to a sequence of padding alone (AttentionChoices::padded_data): nothing is attended to
+/// or kept.
+class PaddedCore final : public AttentionCore {
+ public:
+  using AttentionCore::AttentionCore;
+
+  /// Recomputation gives it no qkv, of which nothing was kept.
+  Tensor forward(const Pass& pass, Saved& saved) const override {
+    const RunConfig& c = pass.rank.config;
+    Tensor context = pass.allocate(
+        {c.group_sequence(), c.micro_batch, c.model.query_size() / c.tensor_parallel});
+    saved = {};
+    return context;
+  }
+  Tensor backward(const Pass& pass, Tensor, Tensor context, Saved) const override {
+    const int64_t heads = views_.heads_per_group();
+    const Shape& shape = context.shape();
+    return pass.allocate(context.type(), {shape[0], shape[1], shape[2] / heads * (heads + 2)},
+                         pieces_of_qkv(pass.rank.config));
+  }
+};
 
 /// Makes the core of heads that a rank has without exchanging them.
 std::unique_ptr<const AttentionCore> core_of(const RunConfig& c, int layer,
                                              const HeadViews& views) {
-  if (c.attention == AttentionKind::separate) return std::make_unique<SeparateCore>(layer, views);
-  if (c.ring_ranks() == 1) return std::make_unique<FusedCore>(layer, views);
-  return std::make_unique<RingCore>(layer, views);
+  if (c.attention == AttentionKind::separate) return make_separate_core(layer, views);
+  if (c.ring_ranks() > 1) return make_ring_core(layer, views);
+  if (c.program.attention.padded_data) return std::make_unique<PaddedCore>(layer, views);
+  return std::make_unique<FusedCore>(layer, views);
 }
 
 }  // namespace
@@ -50,8 +68,52 @@ AttentionCore::Saved AttentionCore::Saved::kept(const Pass& pass) const {
 
 std::unique_ptr<const AttentionCore> AttentionCore::make(const RunConfig& c, int layer) {
   if (c.head_ranks() == 1) return core_of(c, layer, HeadViews(c.model));
-  const HeadDivision division(c);
-  return std::make_unique<UlyssesCore>(layer, division, core_of(c, layer, division.own()));
+  return make_ulysses_core(c, layer, core_of);
+}
+
+HeadGradients::HeadGradients(const Pass& pass, const HeadViews& views, const View& qkv)
+    : pass_(pass), views_(views), each_(1, views.head_size()), qkv_(qkv) {
+  if (!pass.rank.config.program.attention.joined_gradients) all_ = in_one();
+}
+
+Tensor HeadGradients::in_one() const {
+  return pass_.allocate(qkv_.type, qkv_.shape, pieces_of_qkv(pass_.rank.config));
+}
+
+const Tensor& HeadGradients::taken(Tensor& part, int64_t heads) {
+  const int64_t columns = qkv_.shape[2] / (views_.heads_per_group() + 2) * heads;
+  if (part.empty()) part = pass_.allocate({qkv_.shape[0], qkv_.shape[1], columns});
+  return part;
+}
+
+View HeadGradients::queries() {
+  return together() ? views_.queries(all_)
+                    : views_.context(taken(queries_, views_.heads_per_group()));
+}
+
+View HeadGradients::query(int64_t head) {
+  return together() ? views_.query(all_, head)
+                    : views_.context(taken(queries_, views_.heads_per_group()), head);
+}
+
+View HeadGradients::keys() {
+  return together() ? views_.keys(all_) : each_.context(taken(keys_, 1));
+}
+
+View HeadGradients::values() {
+  return together() ? views_.values(all_) : each_.context(taken(values_, 1));
+}
+
+Tensor HeadGradients::joined() {
+  if (together()) return std::move(all_);
+  Tensor all = in_one();
+  const auto join = [&](const Tensor& part, const View& to) {
+    pass_.run(Copy{part.view().reshaped(to.shape), to});
+  };
+  join(queries_, views_.side_by_side_queries(all));
+  join(keys_, views_.side_by_side_keys(all));
+  join(values_, views_.side_by_side_values(all));
+  return all;
 }
 
 }  // namespace frugal::engine

@@ -1,8 +1,6 @@
 #include "engine/model/attention/fused_core.h"
 
-#include "engine/model/attention/head_gradients.h"
 #include "engine/model/dropout.h"
-#include "engine/model/saved.h"
 
 namespace frugal::engine {
 
@@ -13,11 +11,6 @@ Tensor FusedCore::allocate_log_sum_exp(const Pass& pass, const View& qkv) const 
 }
 
 Tensor FusedCore::forward(const Pass& pass, Saved& saved) const {
-  if (pass.rank.config.program.attention.padded_data) {
-    Tensor context = allocate_context(pass, saved.qkv);
-    saved = {};
-    return context;
-  }
   const View qkv = kept_qkv(pass, saved);
   saved.log_sum_exp = allocate_log_sum_exp(pass, qkv);
   Tensor context = allocate_context(pass, qkv);
@@ -26,7 +19,6 @@ Tensor FusedCore::forward(const Pass& pass, Saved& saved) const {
 }
 
 Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
-  if (pass.rank.config.program.attention.padded_data) return backward_of_padding(pass, context);
   HeadGradients gradients(pass, views_, saved.qkv);
   Extras extras;
   pass.event(ModelEvent::attention_gradient_begins, context, extras);
@@ -42,13 +34,6 @@ Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sa
   for (Tensor* read : {&saved.qkv, &saved.log_sum_exp})
     pass.event(ModelEvent::attention_inputs_read, *read);
   return gradients.joined();
-}
-
-Tensor FusedCore::backward_of_padding(const Pass& pass, const View& context) const {
-  const int64_t heads = views_.heads_per_group();
-  return pass.allocate(context.type,
-                       {context.shape[0], context.shape[1], context.shape[2] / heads * (heads + 2)},
-                       pieces_of_qkv(pass.rank.config));
 }
 
 FusedAttention FusedCore::operation(const Pass& pass, const View& qkv, const View& context,

@@ -13,8 +13,6 @@ class FusedCore : public AttentionCore {
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  protected:
-  /// A sequence of padding alone (AttentionChoices::padded_data): nothing is attended to or kept.
-  Tensor backward_of_padding(const Pass& pass, const View& context) const;
   /// Attention of all that a rank has to itself. qkv [s, b, groups · (G + 2) · d], context beside
   /// it, log_sum_exp [b · heads, s].
   FusedAttention operation(const Pass& pass, const View& qkv, const View& context,

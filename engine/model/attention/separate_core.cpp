@@ -1,10 +1,25 @@
-#include "engine/model/attention/separate_core.h"
-
-#include "engine/model/attention/head_gradients.h"
+#include "engine/model/attention/attention_core.h"
 #include "engine/model/dropout.h"
-#include "engine/model/saved.h"
 
 namespace frugal::engine {
+
+/// Products, softmax and dropout as operations of their own (korthikanti2022, figure 3). Heads of
+/// queries that share keys and values have a product each.
+class SeparateCore final : public AttentionCore {
+ public:
+  using AttentionCore::AttentionCore;
+
+  /// Recomputation runs all of it again, as the paper does, although the product with V is not
+  /// needed a second time.
+  Tensor forward(const Pass& pass, Saved& saved) const override;
+  bool needs_context() const override { return false; }
+  Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
+
+ private:
+  /// Matrices of head i of each group, of [b · groups · G, s, s].
+  View of_head(const View& all, int64_t i) const;
+};
+
 Tensor SeparateCore::forward(const Pass& pass, Saved& saved) const {
   const ModelConfig& m = pass.rank.config.model;
   const View qkv = kept_qkv(pass, saved);
@@ -85,6 +100,10 @@ View SeparateCore::of_head(const View& all, int64_t i) const {
   const int64_t heads = views_.heads_per_group(), matrix = all.shape[1] * all.shape[2];
   return all.strided(i * matrix, {all.shape[0] / heads, all.shape[1], all.shape[2]},
                      {heads * matrix, all.shape[2], 1, 0});
+}
+
+std::unique_ptr<const AttentionCore> make_separate_core(int layer, const HeadViews& views) {
+  return std::make_unique<SeparateCore>(layer, views);
 }
 
 }  // namespace frugal::engine

@@ -162,7 +162,7 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
         key,
         [&] {
           losses = model.part(0).forward(
-              pass, {{}, local_integers(pass, {}), local_integers(pass, {}), 1, false}, saved);
+              pass, {{}, local_integers(pass, {}), {local_integers(pass, {}), 1}, false}, saved);
         },
         {{nullptr, &losses, 3}}, parameters);
     const int64_t kept = rank.ledger.current() - before;

@@ -72,7 +72,7 @@ class SerialPipeline {
       Pass pass(rank_);
       pass.draw = static_cast<uint32_t>(static_cast<size_t>(t) * batch.size() + k);
       std::vector<Gpt::Saved> saved(parts_.size());
-      Gpt::Input input{{}, tokens(batch[k].tokens), tokens(batch[k].labels), scale};
+      Gpt::Input input{{}, tokens(batch[k].tokens), {tokens(batch[k].labels), scale}};
       for (size_t s = 0; s < parts_.size(); ++s) {
         const Tensor y = parts_[s]->forward(pass, input, saved[s]);
         if (s + 1 == parts_.size()) rank_.run(Sum{y, total});
@@ -129,7 +129,7 @@ class SerialPipeline {
   Values weights_of(int stage) {
     Values values;
     for (const Parameter* p : parts_[static_cast<size_t>(stage)]->parameters()) {
-      HostTensor tensor = serial_host_tensor(p->serial_shape);
+      HostTensor tensor = zero_host_tensor(extents_of(p->serial_shape));
       gather_into(tensor, device_, p->view(), {});
       values[p->name] = tensor.values;
     }
@@ -137,7 +137,7 @@ class SerialPipeline {
   }
   void write(size_t stage, const Values& values) {
     for (const Parameter* p : parts_[stage]->parameters()) {
-      HostTensor tensor = serial_host_tensor(p->serial_shape);
+      HostTensor tensor = zero_host_tensor(extents_of(p->serial_shape));
       tensor.values = values.at(p->name);
       scatter_from(tensor, device_, p->view(), {});
     }

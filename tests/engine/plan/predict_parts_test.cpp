@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "engine/program/find_program.h"
 #include "engine/train/trainer.h"
 #include "kernels/virtual/device.h"
 #include "tests/engine/plan/support.h"
@@ -27,7 +28,7 @@ TEST(Predict, AnUpdateHasTheCopiesOfVersions) {
     run.microbatches = 4;
     run.schedule = kind;
     const auto update = [&](bool copies) {
-      run.program.device.copies_weight_versions = copies;
+      run.program = find_program(copies ? "version-copies" : "frugal");
       return testing::predicted(run, machine).stages[0].update;
     };
     const double more = update(true) - update(false);
