@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/model/part.h"
+
 namespace frugal::engine {
 
 /// Notes what a rank does while this lives, also where it ends by an error.
@@ -59,9 +61,13 @@ bool PassMemo::possible(const Rank& rank) {
          // first of the backward passes that make it, and weights may stay from pass to pass.
          !c.offload && !c.gradients_come_and_go() && !c.program.weights.outer_stay &&
          !c.program.weights.layers_stay &&
-         // Repeated passes take other times where each begins sums over replicas, and account other
-         // bytes where a stage of a V keeps what it sends: PassMemo.AnyRun.
-         !c.reduces_in_backward() &&
+         // Divided gradients of an output table may be there from another pass: a head in parts
+         // makes them in its forward pass, and of a tied one the embedding's chunk adds the rest.
+         !(c.reduces_in_backward() &&
+           (c.head_mini_sequences() > 1 || c.head_tiles > 1 ||
+            (c.model.tied && ModelPart::of(c, 0, 0).beside_other_end))) &&
+         // Memory that a stage of a V keeps and its next chunk reads is given back by neither
+         // alone.
          !(c.keeps_outputs() && c.schedule.placement != Placement::around);
 }
 
