@@ -2,7 +2,7 @@
 
 #include "tests/engine/program/support.h"
 
-// What a program has whole of what replicas divide, in bytes; and that nothing else is computed.
+// What a program has whole of what replicas divide, in bytes.
 namespace frugal::engine {
 namespace {
 
@@ -18,13 +18,10 @@ RunConfig divided(RunConfig c, const std::string& program) {
 
 /// The most bytes of weights and gradients that are whole.
 int64_t whole(const RunConfig& c) {
-  const auto cluster = make_virtual_cluster(c, find_machine("h200-hgx"));
-  Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}, .steps = 1});
-  (void)trainer.step(Batch(static_cast<size_t>(c.batch_microbatches())));
-  return cluster->rank(0).ledger.peak(Kind::communication);
+  return testing::counted_steps(c)->rank(0).ledger.peak(Kind::communication);
 }
 
-/// Of which the tables have nearly all weights.
+/// A model whose tables have nearly all weights.
 RunConfig with_large_tables() {
   RunConfig llama = small_llama();
   llama.model.vocabulary = 1 << 14;
@@ -42,12 +39,8 @@ TEST(DividedWeights, OutsideTheLayersAreWholeTogetherWithTheirGradients) {
   const RunConfig llama = with_large_tables();
   expect_nearly(whole(divided(llama, "frugal")), tables(llama));  // one, and its gradient
   expect_nearly(whole(divided(llama, "outer-weights-stay")), 2 * tables(llama));
-}
-
-TEST(DividedWeights, OutsideTheLayersGoBeforeTheirGradientsAreCopied) {
-  const RunConfig llama = with_large_tables();
   expect_nearly(whole(divided(llama, "outer-weights-stay+copied-unit-gradients")),
-                2 * tables(llama));
+                2 * tables(llama));  // which go before they are copied
 }
 
 /// While the layers before are computed, there are two layers' weights and gradients, and a rank's
@@ -81,33 +74,6 @@ TEST(DividedWeights, HaveGradientsWhenTheFirstSumIsThere) {
   const RunConfig usual = divided(small_gpt(), "frugal");
   EXPECT_LT(most(gpt, 1), most(usual, 1));
   EXPECT_EQ(most(gpt, 2), most(usual, 2));
-}
-
-/// A step's losses and norm.
-std::vector<double> numbers_of(const RunConfig& c) {
-  const auto cluster = make_cpu_cluster(c, 2);
-  Trainer trainer(*cluster, c, {.optimizer = {.clip = 0.5}, .steps = 2});
-  std::vector<double> all;
-  for (int i = 0; i < 2; ++i) {
-    const StepResult step = trainer.step(random_batch(c, i));
-    all.insert(all.end(), {step.loss, step.gradient_norm});
-  }
-  (void)trainer.snapshot(random_batch(c, 2)[0]);
-  all.push_back(trainer.step(random_batch(c, 3)).loss);
-  return all;
-}
-
-TEST(DividedWeights, AreTheSameTrainingInAnyProgram) {
-  for (RunConfig c : {small_gpt(), small_llama()}) {
-    c.microbatches = 2;
-    const std::vector<double> expected = numbers_of(divided(c, "frugal"));
-    for (const char* program :
-         {"pytorch~rotary-tables", "outer-weights-stay", "layer-weights-stay",
-          "copied-unit-gradients", "gradients-when-needed", "pytorch+layer-weights-stay"}) {
-      SCOPED_TRACE(program);
-      EXPECT_EQ(numbers_of(divided(c, program)), expected);
-    }
-  }
 }
 
 }  // namespace

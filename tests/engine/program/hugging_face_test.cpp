@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "engine/train/module_run.h"
 #include "tests/engine/program/support.h"
 
 // What programs/hugging-face-2024.json, mini-s.json and padded-c4.json take beside, in bytes.
@@ -9,6 +8,7 @@ namespace {
 
 using testing::as;
 using testing::bytes_of;
+using testing::peak_of;
 using testing::Sizes;
 using testing::small_llama;
 
@@ -17,15 +17,14 @@ int64_t qkv_elements(const RunConfig& c) {
   return c.model.sequence * c.micro_batch * c.model.qkv_size();
 }
 
-int64_t peak_of_module(const RunConfig& config, Module module) {
-  const auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
-  return ModuleRun(*cluster, module).memory().peak_total;
-}
-
 TEST(HuggingFace, KeepsNothingOfPaddingInAttention) {
-  const RunConfig llama = small_llama();
-  EXPECT_EQ(bytes_of(as(llama, "frugal")).layer - bytes_of(as(llama, "padded-data")).layer,
+  RunConfig llama = small_llama();
+  const int64_t padded = bytes_of(as(llama, "padded-data")).layer;
+  EXPECT_EQ(bytes_of(as(llama, "frugal")).layer - padded,
             llama.model.layers * 2 * qkv_elements(llama));
+  llama.recompute = Recompute::selective;  // of what there is no input
+  EXPECT_EQ(padded - bytes_of(as(llama, "padded-data")).layer,
+            llama.model.layers * llama.model.sequence * llama.micro_batch * llama.model.hidden * 2);
 }
 
 TEST(HuggingFace, SumsTheQueriesGradientInFloat32BesideKeysAndValuesOfAllHeads) {
@@ -34,8 +33,8 @@ TEST(HuggingFace, SumsTheQueriesGradientInFloat32BesideKeysAndValuesOfAllHeads) 
   const int64_t queries =
       llama.model.sequence * llama.micro_batch * llama.model.heads * llama.model.head_width;
   const auto more = [&] {
-    return peak_of_module(as(llama, "attention-workspace"), Module::layer) -
-           peak_of_module(as(llama, "frugal"), Module::layer);
+    return peak_of(Module::layer, as(llama, "attention-workspace")) -
+           peak_of(Module::layer, as(llama, "frugal"));
   };
   EXPECT_EQ(more(), (4 + 2 + 2) * queries);
   llama.model.kv_heads = llama.model.heads;
@@ -71,8 +70,8 @@ TEST(HuggingFace, HasAsManyBytesInSeparateProjections) {
   EXPECT_NE(reserved("+separate-projections"), reserved("")) << "as other blocks";
 }
 
-/// Of 80 tokens: 26, 26 and 28, or 32, 32 and 16. At the peak a gate, its product, and the gradient
-/// of that are there of each.
+/// Parts of 80 tokens: 26, 26 and 28, or 32, 32 and 16. At the peak a gate, its product, and the
+/// gradient of that are there of each.
 TEST(HuggingFace, HasPartsOfTheHiddenSize) {
   RunConfig llama = small_llama();
   llama.model.hidden = 32;
@@ -80,7 +79,7 @@ TEST(HuggingFace, HasPartsOfTheHiddenSize) {
   llama.mlp_chunks = RunConfig::by_rule;
   ASSERT_EQ(llama.mlp_mini_sequences(), 3);
   const auto largest = [&](const std::string& program) {
-    return peak_of_module(as(llama, program), Module::mlp);
+    return peak_of(Module::mlp, as(llama, program));
   };
   const int64_t of_a_row = 4 * 2 * llama.micro_batch * llama.model.intermediate_size();
   const int64_t more = largest("parts-of-hidden-size") - largest("frugal");
@@ -105,14 +104,14 @@ TEST(HuggingFace, MakesTheOptimizersStateInTheFirstStep) {
   EXPECT_EQ(state("late-state", 2), state("frugal", 2));
 }
 
-/// Where they are added up there are all parts, the sum, and the one that is added.
+/// All parts, the sum, and the one that is added are there when they are added up.
 TEST(HuggingFace, AddsUpThePartsOfTheHeadInWholeTensors) {
   RunConfig llama = small_llama();
   llama.head_chunks = 4;
   llama.model.vocabulary = 8;
   const Sizes n(llama);
-  const int64_t more = peak_of_module(as(llama, "separate-part-gradients"), Module::output_layer) -
-                       peak_of_module(as(llama, "frugal"), Module::output_layer);
+  const int64_t more = peak_of(Module::output_layer, as(llama, "separate-part-gradients")) -
+                       peak_of(Module::output_layer, as(llama, "frugal"));
   EXPECT_GT(more, 2 * n.hidden) << "more than one beside those of the parts";
   EXPECT_LE(more, 2 * 2 * n.hidden) << "less what the parts have beside, where frugal's peak is";
 }

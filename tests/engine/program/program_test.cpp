@@ -1,10 +1,11 @@
 #include <gmock/gmock.h>
 
+#include <array>
+#include <atomic>
 #include <random>
 
 #include "engine/program/find_program.h"
 #include "kernels/support/error.h"
-#include "kernels/virtual/machine.h"
 #include "tests/engine/program/support.h"
 #include "tests/main/left_out.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using testing::as;
 using testing::bytes_of;
+using testing::counted_steps;
 using testing::Sizes;
 using testing::small_bert;
 using testing::small_gemma;
@@ -32,12 +34,6 @@ std::vector<double> trained(const RunConfig& config) {
   return all;
 }
 
-RunConfig in_parts(RunConfig config) {
-  config.mlp_chunks = 4;
-  config.head_chunks = 3;
-  return config;
-}
-
 RunConfig in_a_pipeline(RunConfig config, ScheduleKind kind) {
   config.schedule = kind;
   config.pipeline_parallel = 2;
@@ -46,23 +42,18 @@ RunConfig in_a_pipeline(RunConfig config, ScheduleKind kind) {
   return config;
 }
 
+/// Runs of every model. The combinations draw behaviours of others.
 std::vector<RunConfig> some_runs() {
-  std::vector<RunConfig> all{small_gpt(),
-                             small_bert(),
-                             small_llama(),
-                             small_gemma(),
-                             in_parts(small_llama()),
-                             in_a_pipeline(small_gpt(), ScheduleKind::two_buffered),
-                             in_a_pipeline(small_llama(), ScheduleKind::one_forward_one_backward)};
-  for (size_t i = 0; i < 5; ++i) {
-    all.push_back(all[i]);
-    all.back().recompute = Recompute::full;
-    all.back().step_in_backward = i % 2 == 0;
-  }
-  return all;
+  RunConfig parts = small_llama(), recomputing = small_bert();
+  parts.mlp_chunks = 4;
+  parts.head_chunks = 3;
+  parts.step_in_backward = true;
+  recomputing.recompute = Recompute::full;
+  return {in_a_pipeline(small_gpt(), ScheduleKind::two_buffered), recomputing, parts,
+          small_gemma()};
 }
 
-/// In float32, and in float64, no type is narrower than another that something is copied to.
+/// Types are float32 and float64: none is narrower than another that something is copied to.
 TEST(Programs, ComputeTheSameToTheBitWhateverTheyKeep) {
   std::mt19937 random(20261125);
   for (RunConfig config : some_runs()) {
@@ -113,6 +104,26 @@ TEST(Programs, HaveABehaviourThatIsOneEntryOfEffects) {
   EXPECT_EQ(copying.program, llama.program);
 }
 
+/// An effect whose end nobody announces would last as long as its owner.
+TEST(Programs, EndTheirEffectsAtEventsThatAreAnnounced) {
+  std::array<std::atomic<bool>, static_cast<size_t>(ModelEvent::count_)> announced{};
+  const auto at = [&](ModelEvent event) -> auto& { return announced[static_cast<size_t>(event)]; };
+  Behaviour listens{.name = "listens", .changes = Changes::memory, .does = "Hears of all ends"};
+  for (const Behaviour& behaviour : behaviours())
+    for (const Effect& effect : behaviour.effects)
+      listens.effects.push_back({effect.until, effect.until,
+                                 [&at, end = effect.until](const Occasion&) { at(end) = true; }});
+  RunConfig parts = small_llama();
+  parts.head_chunks = 2;
+  for (RunConfig c :
+       {in_a_pipeline(small_gpt(), ScheduleKind::two_buffered), small_llama(), parts}) {
+    c.program.add(listens);
+    (void)counted_steps(c, 3);
+  }
+  for (const Behaviour& behaviour : behaviours())
+    for (const Effect& effect : behaviour.effects) EXPECT_TRUE(at(effect.until)) << behaviour.name;
+}
+
 TEST(Programs, KeepAnActivationBesideItsProduct) {
   const RunConfig llama = small_llama();
   const Sizes n(llama);
@@ -120,7 +131,7 @@ TEST(Programs, KeepAnActivationBesideItsProduct) {
   EXPECT_EQ(bytes_of(as(llama, "separate-activation")).layer - own, n.layers * 2 * n.inner);
 }
 
-/// Where nothing else is larger, the peak is where the logits' gradient is made.
+/// The peak is where the logits' gradient is made, as nothing else is larger.
 TEST(Programs, HaveSoManyBytesForEachLogit) {
   RunConfig llama = small_llama();
   llama.model.vocabulary = 1 << 16;
@@ -160,9 +171,7 @@ TEST(Programs, KeepAMaskForEachMicrobatchInFlight) {
 TEST(Programs, CopyWhatIsBetweenAttentionAndItsMaps) {
   const RunConfig gpt = small_gpt();
   const auto copies = [&](const std::string& program) {
-    const auto cluster = make_virtual_cluster(as(gpt, program), find_machine("h200-hgx"));
-    Trainer trainer(*cluster, as(gpt, program), {.optimizer = {.clip = 0}, .steps = 1});
-    (void)trainer.step(Batch(static_cast<size_t>(gpt.batch_microbatches())));
+    const auto cluster = counted_steps(as(gpt, program));
     return cluster->rank(0).device.work().operations[Operation(Copy{}).index()];
   };
   const auto own = copies("frugal"), all = copies("copied-heads");
@@ -175,10 +184,7 @@ TEST(Programs, CopyWhatIsBetweenAttentionAndItsMaps) {
 TEST(Programs, KeepVersionsOfWeightsAndGradientsInTheirTypes) {
   const RunConfig gpt = in_a_pipeline(small_gpt(), ScheduleKind::two_buffered);
   const auto parameters = [&](const std::string& program) {
-    const auto cluster = make_virtual_cluster(as(gpt, program), find_machine("h200-hgx"));
-    Trainer trainer(*cluster, as(gpt, program), {.optimizer = {.clip = 0}, .steps = 2});
-    const Batch batch(static_cast<size_t>(gpt.batch_microbatches()));
-    (void)trainer.run({batch, batch});
+    const auto cluster = counted_steps(as(gpt, program), 2);
     const Ledger& ledger = cluster->rank(0).ledger;
     return std::pair(ledger.peak(Kind::parameter), ledger.peak(Kind::gradient));
   };
@@ -187,14 +193,12 @@ TEST(Programs, KeepVersionsOfWeightsAndGradientsInTheirTypes) {
   EXPECT_EQ(parameters("narrow-gradients").second, own.second / 2 * 3) << "4 + 2";
 }
 
-/// Of a stage's step of two versions; and of each pass of another version than the one before.
+/// Copies of a stage's step of two versions; and of each pass of another version than the one
+/// before.
 TEST(Programs, CopyVersionsOfWeights) {
   RunConfig gpt = in_a_pipeline(small_gpt(), ScheduleKind::two_buffered);
   const auto operations = [&](const std::string& program) {
-    const auto cluster = make_virtual_cluster(as(gpt, program), find_machine("h200-hgx"));
-    Trainer trainer(*cluster, as(gpt, program), {.optimizer = {.clip = 0}, .steps = 3});
-    const Batch batch(static_cast<size_t>(gpt.batch_microbatches()));
-    (void)trainer.run({batch, batch, batch});
+    const auto cluster = counted_steps(as(gpt, program), 3);
     std::vector<std::pair<double, double>> counts;  // of converts and of copies, of each stage
     for (int stage = 0; stage < gpt.pipeline_parallel; ++stage) {
       const auto& done = cluster->rank(stage).device.work().operations;
@@ -230,8 +234,7 @@ TEST(Programs, HaveTensorsOfTheirOwnForParameters) {
   EXPECT_NE(separate.first, block.first) << "of which the allocator makes others";
 }
 
-/// Gradients that come when they are needed are not there beside the logits./// Gradients that come
-/// when they are needed are not there beside the logits.
+/// Gradients that come when they are needed are not there beside the logits.
 TEST(Programs, HaveGradientsWhenTheyAreNeeded) {
   RunConfig llama = small_llama();
   llama.model.vocabulary = 1 << 16;

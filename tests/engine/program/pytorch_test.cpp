@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "engine/train/module_run.h"
 #include "tests/engine/program/support.h"
 
 // What programs/pytorch.json takes and keeps beside, in bytes.
@@ -9,22 +8,16 @@ namespace {
 
 using testing::as;
 using testing::bytes_of;
+using testing::peak_of;
 using testing::Sizes;
 using testing::small_bert;
 using testing::small_gpt;
 using testing::small_llama;
 
-/// What a forward pass keeps in modules of a kind, after a step.
+/// Tensors that a forward pass keeps in modules of a kind, after a step.
 Held kept_by(Part part, const RunConfig& config) {
-  const auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
-  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}, .steps = 1});
-  (void)trainer.step(Batch(static_cast<size_t>(config.batch_microbatches())));
+  const auto cluster = testing::counted_steps(config);
   return cluster->rank(0).ledger.kept_per_part().value().at(static_cast<size_t>(part));
-}
-
-int64_t peak_of(Module module, const RunConfig& config) {
-  const auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
-  return ModuleRun(*cluster, module).memory().peak_total;
 }
 
 int64_t tokens_of(const RunConfig& c) { return c.model.sequence * c.micro_batch; }
@@ -32,9 +25,9 @@ int64_t tokens_of(const RunConfig& c) { return c.model.sequence * c.micro_batch;
 /// Elements of the products of queries and keys of a layer.
 int64_t scores_of(const RunConfig& c) { return tokens_of(c) * c.model.sequence * c.model.heads; }
 
-/// As autograd saves them: norms their input and two statistics; attention its input, queries with
-/// keys and values, probabilities, these with dropout and its mask, the context, and the output's
-/// mask; an MLP its input, GELU's input and result, and the mask.
+/// Tensors as autograd saves them: norms their input and two statistics; attention its input,
+/// queries with keys and values, probabilities, these with dropout and its mask, the context, and
+/// the output's mask; an MLP its input, GELU's input and result, and the mask.
 TEST(PyTorch, KeepsTheseTensorsInEachModule) {
   const RunConfig gpt = as(small_gpt(), "pytorch");
   const Sizes n(gpt);
@@ -92,8 +85,8 @@ TEST(PyTorch, KeepsCosinesAndSinesOfAllPositions) {
   EXPECT_EQ(kept_by(Part::model, as(small_gpt(), "rotary-tables")), Held{});
 }
 
-/// Where gradients are joined there are all twice, and unless they are given back early what they
-/// were computed of.
+/// All gradients are there twice where they are joined, and unless they are given back early what
+/// they were computed of.
 TEST(PyTorch, JoinsGradientsOfQueriesKeysAndValues) {
   RunConfig llama = small_llama();
   llama.model.head_width = 256;  // heads have far more than the rest of a layer
@@ -132,11 +125,7 @@ TEST(PyTorch, SumsBothUsesOfATiedTableBesideItsGradient) {
 
 /// The most bytes that gradients have in a step.
 int64_t gradients(const RunConfig& config, const std::string& program) {
-  const RunConfig c = as(config, program);
-  const auto cluster = make_virtual_cluster(c, find_machine("h200-hgx"));
-  Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}, .steps = 1});
-  (void)trainer.step(Batch(static_cast<size_t>(c.batch_microbatches())));
-  return cluster->rank(0).ledger.peak(Kind::gradient);
+  return testing::counted_steps(as(config, program))->rank(0).ledger.peak(Kind::gradient);
 }
 
 TEST(PyTorch, StepsWeightsOneByOne) {

@@ -1,6 +1,6 @@
 #pragma once
 #include "engine/program/find_program.h"
-#include "kernels/virtual/machine.h"
+#include "engine/train/module_run.h"
 #include "tests/engine/support.h"
 
 // What a training step takes as a program.
@@ -11,11 +11,16 @@ struct Bytes {
   int64_t peak, layer, activation;
 };
 inline Bytes bytes_of(const RunConfig& config) {
-  const auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
-  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}, .steps = 1});
-  (void)trainer.step(Batch(static_cast<size_t>(config.batch_microbatches())));
+  const auto cluster = counted_steps(config);
   const Ledger& ledger = cluster->rank(0).ledger;
   return {ledger.peak(), ledger.peak_in_layers(), ledger.peak(Kind::activation)};
+}
+
+/// The most bytes of a module alone.
+inline int64_t peak_of(Module module, const RunConfig& config) {
+  return ModuleRun(*make_virtual_cluster(config, find_machine("h200-hgx")), module)
+      .memory()
+      .peak_total;
 }
 
 inline RunConfig as(RunConfig config, const std::string& program) {
