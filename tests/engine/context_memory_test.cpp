@@ -57,8 +57,8 @@ class OneOfThoseThatShare : public ::testing::TestWithParam<Shared> {
  protected:
   const RunConfig config = config_of(GetParam());
   const Machine machine = find_machine("a100-selene");
-  /// Of the whole ones, the one that stands for all: the first that divide heads, of the last of a
-  /// ring.
+  /// The one that stands for all among the whole ones: the first that divide heads, of the last of
+  /// a ring.
   int place() const {
     return (config.context_parallel - config.head_ranks()) * config.tensor_parallel;
   }
@@ -121,7 +121,7 @@ std::pair<double, double> elements_of_layer(const RunConfig& config, std::string
 }
 
 /// A model as the papers count: N tokens, hidden size h = heads · head size.
-RunConfig counted(ContextKind context, int ranks, int64_t key_value_heads) {
+RunConfig counted(ContextKind context, int ranks, int64_t key_value_heads, int ulysses_size = 0) {
   RunConfig c = small_llama();
   c.model.head_width = 0;
   c.model.hidden = 64;
@@ -129,68 +129,49 @@ RunConfig counted(ContextKind context, int ranks, int64_t key_value_heads) {
   c.type = DType::bf16;
   c.context_parallel = ranks;
   c.context = context;
+  c.ulysses_size = ulysses_size;
   return c;
 }
 
 /// DeepSpeed-Ulysses, section 3.2: all-to-alls of 3Nh and Nh over P ranks put 4Nh/P on each link.
 /// That counts the part of a rank that it keeps, 1/P. In backward the context is exchanged again.
 /// With fewer keys and values than queries, the three become 1 + 2 · heads exchanged / heads.
-TEST(UlyssesVolume, IsThePapers) {
-  for (const int ranks : {2, 4, 8})
-    for (const int64_t keys : {8, 2}) {
-      const RunConfig c = counted(ContextKind::ulysses, ranks, keys);
-      const auto nh = static_cast<double>(c.model.sequence * c.micro_batch * c.model.hidden);
-      const double sent = (ranks - 1.0) / ranks;
-      // Each rank has at least one head of keys and values.
-      const double exchanged = static_cast<double>(std::max<int64_t>(keys, ranks)) / 8;
-      const auto [forward, backward] = elements_of_layer(c, "all-to-all");
-      EXPECT_NEAR(forward, (2 + 2 * exchanged) * nh / ranks * sent, 1e-6);
-      EXPECT_NEAR(backward, (3 + 2 * exchanged) * nh / ranks * sent, 1e-6);
-    }
-}
-
+///
 /// Ring attention, section 3: keys and values of N/P tokens in each of P − 1 steps; in backward
 /// their gradients besides, of twice the bytes, in each of P.
-TEST(RingVolume, IsThePapers) {
-  for (const ContextKind kind : {ContextKind::ring, ContextKind::zigzag})
-    for (const int ranks : {2, 4, 8})
-      for (const int64_t keys : {8, 2}) {
-        const RunConfig c = counted(kind, ranks, keys);
-        const auto rows = static_cast<double>(c.model.sequence * c.micro_batch) / ranks;
-        const double step = 2 * rows * static_cast<double>(keys * c.model.head_size());
-        const auto [forward, backward] = elements_of_layer(c, "shift");
-        EXPECT_NEAR(forward, (ranks - 1) * step, 1e-6);
-        EXPECT_NEAR(backward, (ranks - 1) * step + ranks * 2 * step, 1e-6);
-      }
+///
+/// In two dimensions all-to-alls are those of u ranks that have a part of r to themselves; a ring
+/// has r − 1 steps of keys and values of its own heads, and N/r tokens.
+void expect_volume(const RunConfig& c) {
+  const int heads = c.head_ranks(), ring = c.ring_ranks();
+  const auto part = static_cast<double>(c.group_sequence() * c.micro_batch);
+  const auto hidden = static_cast<double>(c.model.hidden);
+  const double sent = (heads - 1.0) / heads;
+  // Each rank has at least one head of keys and values.
+  const double exchanged = static_cast<double>(std::max<int64_t>(c.model.kv_heads, heads)) / 8;
+  const auto [forward, backward] = elements_of_layer(c, "all-to-all");
+  EXPECT_NEAR(forward, (2 + 2 * exchanged) * part * hidden * sent, 1e-6);
+  EXPECT_NEAR(backward, (3 + 2 * exchanged) * part * hidden * sent, 1e-6);
+  const double step = ring > 1 ? 2 * part * exchanged * hidden : 0;
+  const auto [around, home] = elements_of_layer(c, "shift");
+  EXPECT_NEAR(around, (ring - 1) * step, 1e-6);
+  EXPECT_NEAR(home, (ring - 1) * step + ring * 2 * step, 1e-6);
 }
 
-/// In two dimensions all-to-alls are those of u ranks that have a part of r to themselves; a ring
-/// has r − 1 steps of keys and values of its own heads, and s/r tokens.
-TEST(VolumeInTwoDimensions, IsThatOfBoth) {
-  for (const ContextKind kind : {ContextKind::ring, ContextKind::zigzag})
-    for (const int heads : {2, 4})
-      for (const int64_t keys : {8, 2}) {
-        RunConfig c = counted(kind, 8, keys);
-        c.ulysses_size = heads;
-        const int ring = 8 / heads;
-        const auto part = static_cast<double>(c.model.sequence * c.micro_batch) / 8;
-        const double exchanged = static_cast<double>(std::max<int64_t>(keys, heads)) / 8;
-        const double rows = part * heads, sent = (heads - 1.0) / heads;
-        const auto hidden = static_cast<double>(c.model.hidden);
-        const auto [forward, backward] = elements_of_layer(c, "all-to-all");
-        EXPECT_NEAR(forward, (2 + 2 * exchanged) * part * hidden * sent, 1e-6);
-        EXPECT_NEAR(backward, (3 + 2 * exchanged) * part * hidden * sent, 1e-6);
-        const double step = 2 * rows * exchanged * hidden / heads;
-        const auto [around, home] = elements_of_layer(c, "shift");
-        EXPECT_NEAR(around, (ring - 1) * step, 1e-6);
-        EXPECT_NEAR(home, (ring - 1) * step + ring * 2 * step, 1e-6);
+TEST(ContextVolume, IsThePapers) {
+  for (const int64_t keys : {8, 2})
+    for (const int ranks : {2, 4, 8}) {
+      expect_volume(counted(ContextKind::ulysses, ranks, keys));
+      for (const ContextKind kind : {ContextKind::ring, ContextKind::zigzag}) {
+        expect_volume(counted(kind, ranks, keys));
+        if (ranks > 2) expect_volume(counted(kind, ranks, keys, ranks / 2));
       }
+    }
 }
 
 /// FLOPs of each rank of one layer's passes with c ranks, beyond what it computes alone.
 std::vector<double> flops_of_ranks(ContextKind kind, int ranks, int ulysses_size = 0) {
-  RunConfig c = counted(kind, ranks, 8);
-  c.ulysses_size = ulysses_size;
+  RunConfig c = counted(kind, ranks, 8, ulysses_size);
   c.type = DType::f32;
   const auto cluster = make_cpu_cluster(c, 1);
   std::vector<double> flops(static_cast<size_t>(ranks));
@@ -199,7 +180,7 @@ std::vector<double> flops_of_ranks(ContextKind kind, int ranks, int ulysses_size
   return flops;
 }
 
-/// Of the pairs of a query and a key a rank of contiguous parts sees r s²/c² and its own half; of
+/// Pairs of a query and a key: a rank of contiguous parts sees r s²/c² and its own half; of
 /// an early and a late piece each sees s²/2c, as with heads divided. Own parts count their
 /// diagonal.
 TEST(RingWork, IsThatOfThePositions) {

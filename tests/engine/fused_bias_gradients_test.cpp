@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "engine/schedule/schedules.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 
@@ -15,7 +14,7 @@ namespace {
 using testing::small_gpt;
 using testing::worst_error;
 
-/// Without dropout, which sums on its way.
+/// Model without dropout, which sums on its way.
 RunConfig dropless_gpt() {
   RunConfig c = small_gpt();
   c.type = DType::f64;
@@ -23,38 +22,16 @@ RunConfig dropless_gpt() {
   return c;
 }
 
-HostTensors trained(RunConfig config, bool fuse) {
-  config.fuse_bias_gradients = fuse;
-  const auto cluster = make_cpu_cluster(config, 2);
-  const TrainConfig train{.optimizer = {.kind = OptimizerKind::sgd, .learning_rate = 0.1},
-                          .steps = 3};
-  Trainer trainer(*cluster, config, train);
-  for (int i = 0; i < 2; ++i) (void)trainer.step(random_batch(config, i));
-  HostTensors weights;
-  trainer.each_weight(
-      [&](const std::string& name, const HostTensor& weight) { weights[name] = weight; });
-  return weights;
-}
-
 FRUGAL_LEFT_OUT(thread, "FusedBiasGradients.*",
                 "ranks whose threads do what those of ParallelEqualsSerial and PipelineOracle do");
+/// The combinations draw how a run is divided.
 TEST(FusedBiasGradients, AreThoseThatAreSummedByThemselves) {
-  RunConfig queries = testing::small_llama(), tensor = dropless_gpt(), shards = dropless_gpt(),
-            deferred = dropless_gpt();
-  queries.type = DType::f64;
-  queries.model.bias = BiasKind::qkv;
-  tensor.tensor_parallel = 2;
-  tensor.sequence_parallel = true;
-  shards.data_parallel = 2;
-  shards.shard = Shard::weights;
-  shards.mlp_chunks = 3;
-  deferred.pipeline_parallel = 2;
-  deferred.microbatches = 4;
-  deferred.schedule = ScheduleKind::zero_bubble_h1;
-  for (const RunConfig& config : {queries, tensor, shards, deferred}) {
-    const auto worst = worst_error(trained(config, true), trained(config, false));
-    EXPECT_LT(worst.value, 1e-12) << worst.tensor;
-  }
+  RunConfig fused = dropless_gpt();
+  const MicroBatch batch = random_batch(fused, 0)[0];
+  const HostTensors expected = testing::snapshot_of(fused, batch);
+  fused.fuse_bias_gradients = true;
+  const auto worst = worst_error(testing::snapshot_of(fused, batch), expected);
+  EXPECT_LT(worst.value, 1e-12) << worst.tensor;
 }
 
 DeviceWork work_of(RunConfig config, bool fuse) {
@@ -70,8 +47,8 @@ double count_of(const DeviceWork& work, std::string_view name) {
   return work.operations.at(static_cast<size_t>(found - DeviceWork::names.begin())).count;
 }
 
-/// Of 2 layers with 4 biases each: of queries, keys and values, and of the MLP's inner side; of
-/// attention's output and of the MLP's, which a dropout sums, or of which a rank has a shard's
+/// Counts of 2 layers with 4 biases each: of queries, keys and values, and of the MLP's inner side;
+/// of attention's output and of the MLP's, which a dropout sums, or of which a rank has a shard's
 /// part. Positions are summed as a bias of the embedding's dropout.
 TEST(FusedBiasGradients, TakeNoPassOverTheirOutputsGradients) {
   const auto expect = [](const RunConfig& config, double fused, double dropped) {

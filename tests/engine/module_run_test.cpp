@@ -16,7 +16,7 @@ int64_t sum(const BytesPerKind& bytes) {
 }
 
 /// A Llama's sizes, with weights, gradients and activations of 2 bytes.
-struct Sizes {
+struct ModuleSizes {
   int64_t s, d, i, v, parts;
 
   RunConfig config() const {
@@ -31,7 +31,8 @@ struct Sizes {
     return c;
   }
 };
-const Sizes all_sizes[] = {{64, 32, 48, 1024, 1}, {64, 32, 96, 2048, 4}, {128, 64, 112, 512, 8}};
+const ModuleSizes all_sizes[] = {
+    {64, 32, 48, 1024, 1}, {64, 32, 96, 2048, 4}, {128, 64, 112, 512, 8}};
 
 ModuleMemory on_both(const RunConfig& c, Module module) {
   const ModuleMemory real = ModuleRun(*make_cpu_cluster(c, 2), module).memory();
@@ -48,7 +49,7 @@ ModuleMemory on_both(const RunConfig& c, Module module) {
 /// Logits in float32 and their gradient in 2 bytes exist at once, of a part; a part's gradient of
 /// the weights is added up in float32.
 TEST(ModuleRun, AnOutputLayerHoldsTheLogitsOfOnePart) {
-  for (const Sizes& n : all_sizes) {
+  for (const ModuleSizes& n : all_sizes) {
     RunConfig c = n.config();
     c.head_chunks = n.parts;
     const ModuleMemory memory = on_both(c, Module::output_layer);
@@ -66,7 +67,7 @@ TEST(ModuleRun, AnOutputLayerHoldsTheLogitsOfOnePart) {
 /// Gate, up, their product and its gradient exist at once, of a part; in parts, the gate and the up
 /// of backward are computed again.
 TEST(ModuleRun, AnMlpHoldsTheIntermediateTensorsOfOnePart) {
-  for (const Sizes& n : all_sizes) {
+  for (const ModuleSizes& n : all_sizes) {
     RunConfig c = n.config();
     c.mlp_chunks = n.parts;
     const ModuleMemory memory = on_both(c, Module::mlp);
@@ -83,9 +84,9 @@ TEST(ModuleRun, AnMlpHoldsTheIntermediateTensorsOfOnePart) {
   }
 }
 
-/// To a module outside attention a part of a sequence is a sequence.
+/// A part of a sequence is a sequence to a module outside attention.
 TEST(ModuleRun, RanksThatShareASequenceHoldTheirPart) {
-  for (const Sizes& n : all_sizes)
+  for (const ModuleSizes& n : all_sizes)
     for (const Module module : {Module::mlp, Module::output_layer}) {
       RunConfig shared = n.config();
       shared.mlp_chunks = shared.head_chunks = n.parts;

@@ -16,7 +16,7 @@ RunConfig two_replicas(DType type, bool narrow) {
   return c;
 }
 
-/// Of the gradient that the replicas have summed, over a few steps on random tokens.
+/// Norms of the gradient that the replicas have summed, over a few steps on random tokens.
 std::vector<double> norms(const RunConfig& config) {
   const auto cluster = make_cpu_cluster(config, 2);
   Trainer trainer(*cluster, config, {});

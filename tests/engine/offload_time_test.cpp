@@ -23,7 +23,7 @@ RunConfig large_layers(int64_t layers) {
   return c;
 }
 
-/// Its two norms' inputs, 4 s b h; gate and up, and what is between them and down, 6 s b I.
+/// Bytes of two norms' inputs, 4 s b h; gate and up, and what is between them and down, 6 s b I.
 constexpr int tensors_of_layer = 4;
 int64_t bytes_of_layer(const RunConfig& c) {
   return c.model.sequence * c.micro_batch * (4 * c.model.hidden + 6 * c.model.intermediate);
@@ -59,7 +59,7 @@ TEST(OffloadTime, AFastLinkCostsNothing) {
   }
 }
 
-/// Where another microbatch comes between, the last layer's activations go too, and each backward
+/// Another microbatch comes between: the last layer's activations go too, and each backward
 /// pass begins when they are back.
 TEST(OffloadTime, AFastLinksTimeIsSeenAtTheBeginningOfABackwardPass) {
   RunConfig c = large_layers(6);
@@ -72,7 +72,7 @@ TEST(OffloadTime, AFastLinksTimeIsSeenAtTheBeginningOfABackwardPass) {
   EXPECT_NEAR(seconds_of(c, machine, true), seconds_of(c, machine, false), 1e-12);
 }
 
-/// What L − 1 layers have goes there and comes back, and computation is what waits.
+/// Tensors of L − 1 layers go there and come back, and computation is what waits.
 TEST(OffloadTime, ASlowLinkBoundsTheStep) {
   const RunConfig c = large_layers(6);
   const auto times = static_cast<double>(2 * (c.model.layers - 1));
@@ -84,7 +84,7 @@ TEST(OffloadTime, ASlowLinkBoundsTheStep) {
   EXPECT_NEAR(seconds - seconds_of(c, slow, true), bound - times * on_link(c, slow), 1e-12 * bound);
 }
 
-/// What a stream was busy with.
+/// Intervals in which a stream was busy.
 using Intervals = std::vector<VirtualDevice::Interval>;
 Intervals intervals_of(const VirtualDevice& device, std::string_view stream) {
   Intervals all;
@@ -102,8 +102,8 @@ double both_busy(const Intervals& some, const Intervals& others) {
   return seconds;
 }
 
-/// Of a pipeline whose stages make forward and backward passes by turns: while one microbatch's
-/// last layer leaves, another's comes back, each in the time of its own bytes.
+/// Stream use of a pipeline whose stages make forward and backward passes by turns: while one
+/// microbatch's last layer leaves, another's comes back, each in the time of its own bytes.
 TEST(OffloadTime, TheTwoDirectionsDoNotWaitForEachOther) {
   RunConfig c = large_layers(4);
   c.pipeline_parallel = 2;

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include "kernels/support/error.h"
-#include "kernels/virtual/machine.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 
@@ -23,21 +22,18 @@ RunConfig of_layers(int64_t layers, Recompute recompute) {
 
 FRUGAL_LEFT_OUT(thread, "RecomputeGroup.*", "one rank: one thread");
 TEST(RecomputeGroup, IsTheSameToTheBit) {
-  for (const DType type : {DType::f32, DType::bf16}) {
-    RunConfig c = of_layers(5, Recompute::none);
-    c.type = type;
-    const MicroBatch batch = random_batch(c, 0)[0];
-    const HostTensors expected = testing::snapshot_of(c, batch);
-    c.recompute = Recompute::full;
-    c.offload = type == DType::bf16;
-    for (const int64_t group : {1, 2, 3, 5, 7})
-      for (const int64_t layers : {0, 1, 4}) {
-        c.recompute_group = group;
-        c.recompute_layers = layers;
-        const auto worst = worst_error(testing::snapshot_of(c, batch), expected);
-        EXPECT_EQ(worst.value, 0) << worst.tensor << " of groups of " << group << ", " << layers;
-      }
-  }
+  RunConfig c = of_layers(5, Recompute::none);
+  c.type = DType::bf16;
+  const MicroBatch batch = random_batch(c, 0)[0];
+  const HostTensors expected = testing::snapshot_of(c, batch);
+  c.recompute = Recompute::full;
+  for (const int64_t group : {2, 3, 7})
+    for (const int64_t layers : {0, 4}) {
+      c.recompute_group = group;
+      c.recompute_layers = layers;
+      const auto worst = worst_error(testing::snapshot_of(c, batch), expected);
+      EXPECT_EQ(worst.value, 0) << worst.tensor << " of groups of " << group << ", " << layers;
+    }
 }
 
 struct Kept {
@@ -47,13 +43,11 @@ struct Kept {
 };
 
 Kept kept_by(const RunConfig& c) {
-  const auto cluster = make_virtual_cluster(c, find_machine("a100-selene"));
-  Trainer trainer(*cluster, c, {});
-  const StepResult step = trainer.step(Batch(static_cast<size_t>(c.batch_microbatches())));
+  const auto cluster = testing::counted_steps(c);
   const Ledger& ledger = cluster->rank(0).ledger;
   const HeldPerPart& held = *ledger.kept_per_part();
   return {held[static_cast<size_t>(Part::layer)], held[static_cast<size_t>(Part::attention)],
-          ledger.peak(Kind::activation), step.flops};
+          ledger.peak(Kind::activation), cluster->rank(0).flops.total()};
 }
 
 /// An input of s b h elements for each group; the products are those of full recomputation, but for
@@ -87,13 +81,11 @@ TEST(RecomputeGroup, TheLastOneStaysOnTheDevice) {
   RunConfig c = of_layers(8, Recompute::full);
   c.offload = true;
   c.recompute_group = 2;
-  const auto cluster = make_virtual_cluster(c, find_machine("a100-selene"));
-  Trainer(*cluster, c, {}).step(Batch(1));
   const int64_t input = c.model.sequence * c.micro_batch * c.model.hidden * 4;
-  EXPECT_EQ(cluster->rank(0).host.peak(), 3 * input);
+  EXPECT_EQ(testing::counted_steps(c)->rank(0).host.peak(), 3 * input);
 }
 
-/// Of L layers in groups of N there are L/N inputs beside what the layers of one group keep: the
+/// L layers in groups of N keep L/N inputs beside what the layers of one group keep: the
 /// fewest bytes together where N is about √(L · input / layer), of Chen et al. 2016, section 4.3.
 TEST(RecomputeGroup, TheLowestPeakIsWhereTheFormulaHasIt) {
   const int64_t all = 256;

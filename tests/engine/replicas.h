@@ -1,27 +1,9 @@
 #pragma once
-#include <string>
 #include <vector>
 
 #include "tests/engine/support.h"
 
 namespace frugal::testing {
-
-/// Replicas of a small model. `prediction` is of 2BW's optimizer.
-struct ReplicaCase {
-  std::string name;
-  RunConfig config;
-  double prediction = 0;
-};
-
-inline void PrintTo(const ReplicaCase& c, std::ostream* out) { *out << c.name; }
-
-/// Two replicas, unless the change says otherwise.
-template <class Change>
-ReplicaCase with(const std::string& name, RunConfig c, const Change& change) {
-  c.data_parallel = 2;
-  change(c);
-  return {name, c};
-}
 
 inline constexpr int64_t replica_steps = 3;
 

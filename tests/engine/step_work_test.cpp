@@ -76,7 +76,7 @@ TEST(StepWork, OfAVirtualDeviceIsTheProcessors) {
   }
 }
 
-/// By hand, from the shapes: 2 layers of hidden size 64 with a tied table.
+/// Counted by hand from the shapes: 2 layers of hidden size 64 with a tied table.
 TEST(StepWork, SaysTheLeastOfEachKind) {
   RunConfig config = small_gpt();
   const double h = 64, v = 64, tokens = 32 * 2, m = 3;

@@ -63,7 +63,7 @@ bool same_losses(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
-/// What a training is done with.
+/// Schedule and optimizer of a training.
 struct Trained {
   std::string schedule;
   OptimizerKind optimizer;
@@ -140,7 +140,7 @@ TEST(TrainingStates, OfEveryKindOfMemory) {
   }
 }
 
-/// In float64, where another order of sums changes little.
+/// Trained in float64, where another order of sums changes little.
 TEST(TrainingStates, AreReadByRanksOfAnotherLayout) {
   RunConfig c = small_gpt();
   c.type = DType::f64;

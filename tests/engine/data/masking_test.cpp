@@ -36,7 +36,7 @@ std::string random_text(int64_t size, uint64_t seed) {
   return text;
 }
 
-/// What is `count` of `all` for an event of this probability, but once in 10^9 times: six standard
+/// Accepts `count` of `all` for an event of this probability, but once in 10^9 times: six standard
 /// deviations.
 void expect_binomial(double count, double all, double probability, const char* what) {
   const double deviation = std::sqrt(all * probability * (1 - probability));

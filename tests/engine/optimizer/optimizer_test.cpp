@@ -43,20 +43,10 @@ OptimizerOptions options_of(OptimizerKind kind) {
 }
 constexpr double norm = 4;
 
-/// A rank's part of a model, its weights in one block.
-struct Part {
-  Tensor weights;
-  std::unique_ptr<Gpt> model;
-
-  explicit Part(Rank& rank) {
-    rank.parameters.count(types_of(rank.config));
-    const Gpt counted(rank);
-    weights = rank.parameters.reserve(rank.ledger, types_of(rank.config));
-    rank.run(Fill{weights, 0});
-    model = std::make_unique<Gpt>(rank);
-    rank.parameters.close();
-  }
-};
+/// A rank's part of a model, and its weights in one block.
+auto model_in_one_block(Rank& rank) {
+  return in_one_block(rank, [&] { return std::make_unique<Gpt>(rank); });
+}
 
 Numbers read(Rank& rank, const View& view) {
   const Tensor wide = rank.allocate(DType::f64, view.shape);
@@ -113,11 +103,10 @@ TEST_P(Optimizers, StepFromBlockToBlockByTheirFormulas) {
   const auto cluster = make_cpu_cluster(two_ranks(DType::f64), 1);
   std::mutex guard;
   cluster->run([&](Rank& rank) {
-    const Part part(rank);
-    const ParameterList parameters = part.model->parameters();
+    const auto [model, weights] = model_in_one_block(rank);
+    const ParameterList parameters = model->parameters();
     Optimizer optimizer(rank, parameters, options_of(GetParam()));
-    std::array<Tensor, 2> blocks = {part.weights,
-                                    rank.allocate(part.weights.shape(), Kind::parameter)};
+    std::array<Tensor, 2> blocks = {weights, rank.allocate(weights.shape(), Kind::parameter)};
     rank.run(Fill{blocks[1], 0});
     const Tensor squares = rank.allocate(DType::f64, {1});
     rank.run(Fill{squares, norm * norm});
@@ -153,10 +142,10 @@ TEST_P(Optimizers, MakeTheSameWeightsElsewhereAsInPlace) {
       const auto cluster = make_cpu_cluster(two_ranks(type), 1);
       std::array<std::vector<Numbers>, 2> after;
       cluster->run([&](Rank& rank) {
-        const Part part(rank);
-        const ParameterList parameters = part.model->parameters();
+        const auto [model, weights] = model_in_one_block(rank);
+        const ParameterList parameters = model->parameters();
         Optimizer optimizer(rank, parameters, options_of(GetParam()));
-        Tensor from = part.weights;
+        Tensor from = weights;
         Tensor to = elsewhere ? rank.allocate(from.shape(), Kind::parameter) : from;
         for (int step = 1; step <= 3; ++step, std::swap(from, to)) {
           draw_gradients(rank, parameters, step);
@@ -178,33 +167,33 @@ TEST_P(Optimizers, HoldTheStateOfTheirKind) {
   const auto cluster = make_cpu_cluster(two_ranks(DType::bf16), 1);
   const std::array<int64_t, 4> moments = {0, 1, 2, 2};
   cluster->run([&](Rank& rank) {
-    const Part part(rank);
-    const Optimizer optimizer(rank, part.model->parameters(), options_of(GetParam()));
+    const auto [model, weights] = model_in_one_block(rank);
+    const Optimizer optimizer(rank, model->parameters(), options_of(GetParam()));
     EXPECT_EQ(rank.ledger.current(Kind::optimizer),
-              4 * (1 + moments[static_cast<size_t>(GetParam())]) * part.weights.view().size());
+              4 * (1 + moments[static_cast<size_t>(GetParam())]) * weights.view().size());
   });
 }
 
-/// In place and from block to block, with master weights and without. The step that is refused is
-/// the second: moments are there.
+/// Steps in place and from block to block, with master weights and without. The step that is
+/// refused is the second: moments are there.
 TEST_P(Optimizers, LeaveWeightsAsTheyAreWhereTheNormIsNotFinite) {
   for (const DType type : {DType::f32, DType::bf16}) {
     const auto cluster = make_cpu_cluster(two_ranks(type), 1);
     cluster->run([&](Rank& rank) {
-      const Part part(rank);
-      const ParameterList parameters = part.model->parameters();
+      const auto [model, weights] = model_in_one_block(rank);
+      const ParameterList parameters = model->parameters();
       Optimizer optimizer(rank, parameters, options_of(GetParam()));
-      const Tensor other = rank.allocate(part.weights.shape(), Kind::parameter);
+      const Tensor other = rank.allocate(weights.shape(), Kind::parameter);
       rank.run(Fill{other, 5});
       draw_gradients(rank, parameters, 1);
       optimizer.step(options_of(GetParam()));
-      const Numbers before = read(rank, part.weights), elsewhere = read(rank, other);
+      const Numbers before = read(rank, weights), elsewhere = read(rank, other);
       for (const float wrong : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
         draw_gradients(rank, parameters, 2);
         rank.run(Fill{parameters.back()->grad(), wrong});
-        for (const WeightBlocks& blocks : {WeightBlocks{}, WeightBlocks{part.weights, other}})
+        for (const WeightBlocks& blocks : {WeightBlocks{}, WeightBlocks{weights, other}})
           EXPECT_THROW(optimizer.step(options_of(GetParam()), blocks), WrongNumbers);
-        EXPECT_EQ(read(rank, part.weights), before) << name_of(type);
+        EXPECT_EQ(read(rank, weights), before) << name_of(type);
         EXPECT_EQ(read(rank, other), elsewhere) << name_of(type);
       }
     });
@@ -214,8 +203,8 @@ TEST_P(Optimizers, LeaveWeightsAsTheyAreWhereTheNormIsNotFinite) {
 TEST_P(Optimizers, StepAsTheyWereMade) {
   const auto cluster = make_cpu_cluster(small_gpt(), 1);
   cluster->run([&](Rank& rank) {
-    const Part part(rank);
-    Optimizer optimizer(rank, part.model->parameters(), options_of(GetParam()));
+    const auto [model, weights] = model_in_one_block(rank);
+    Optimizer optimizer(rank, model->parameters(), options_of(GetParam()));
     for (const OptimizerKind other : kinds) {
       if (other == GetParam()) continue;
       EXPECT_THROW(optimizer.step(options_of(other)), std::logic_error);
