@@ -514,11 +514,7 @@ concept OwnKernel =
     !(WithEpilogue<Op> || std::is_same_v<Op, Gemm> || std::is_same_v<Op, FusedAttention> ||
       std::is_same_v<Op, FusedAttentionBackward>);
 
-inline std::string_view name_of(const Operation& operation) {
-  return std::visit([](const auto& op) { return op.name; }, operation);
-}
-inline Cost cost_of(const Operation& operation) {
-  return std::visit([](const auto& op) { return op.cost(); }, operation);
-}
+std::string_view name_of(const Operation& operation);
+Cost cost_of(const Operation& operation);
 
 }  // namespace frugal::kernels

@@ -44,7 +44,8 @@ class Operation(unittest.TestCase):
         self.assertEqual(len(done.stdout.splitlines()), 4, done.stdout)
         self.compile("program", "operation.cpp", "kernels/table/operation_table.cpp")
         self.compile("rows", *self.sources("kernels/table", "operation_table.cpp"))
-        self.compile("cpu", *self.sources("kernels/cpu", "gemm.cpp"), "kernels/support/scratch.cpp")
+        self.compile("cpu", *self.sources("kernels/cpu", "gemm.cpp"), "kernels/operations.cpp",
+                     "kernels/support/scratch.cpp")
         self.compile("gemm", "kernels/cpu/gemm.cpp")
         self.compile("simd", *self.sources("kernels/cpu/simd", "activations.cpp", "table.cpp"))
         self.compile("table", "kernels/cpu/simd/table.cpp")
