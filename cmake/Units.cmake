@@ -10,7 +10,7 @@ set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp kernels/cuda/attentio
   kernels/cuda/attention_none.cpp kernels/cpu/simd/normal.cpp kernels/cpu/simd/rotary.cpp kernels/cpu/simd/table.cpp
   kernels/table/operation_table.cpp)
 list(TRANSFORM unity_alone PREPEND ${CMAKE_SOURCE_DIR}/)
-set(FRUGAL_UNIT_FILES 16 CACHE STRING "At most so many files are compiled as one")
+set(FRUGAL_UNIT_FILES 32 CACHE STRING "At most so many files are compiled as one")
 
 function(frugal_units variable name)
   if(NOT FRUGAL_UNITY)
