@@ -76,7 +76,7 @@ class Device {
   /// Bytes that the device holds for allocations: those in use, rounded up as it does, and what it
   /// keeps to hand out again.
   virtual int64_t reserved() const = 0;
-  /// Whether that is more than the sizes of what was asked for: memory is there, or an allocator is
+  /// True if that is more than the sizes of what was asked for: memory is there, or an allocator is
   /// described.
   virtual bool reserves() const { return backed(); }
 
@@ -103,7 +103,7 @@ class Device {
     else
       run_on(stream, operation);
   }
-  /// From now on calls this before each operation: what the host has to do so that something else
+  /// Calls this before each operation from now on: what the host has to do so that something else
   /// goes on meanwhile.
   void before_operations(std::function<void()> go_on) { before_ = std::move(go_on); }
   using OnOperation = std::function<void(const Operation&, double seconds)>;

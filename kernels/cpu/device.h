@@ -14,7 +14,7 @@ class CpuGemm;
 /// The processor that the program runs on: everything is done when execute() returns, in one order,
 /// whatever the stream. Only what occupy() pretends to do goes on beside it. To be used by one
 /// thread, for which it sets the number of OpenMP threads.
-class CpuDevice final : public Device {
+class CpuDevice : public Device {
  public:
   /// `memory` limits the bytes allocated at a time, by all devices that share it. Throws InputError
   /// when threads < 1 or the environment variable FRUGAL_SIMD asks for instructions that are not
@@ -48,8 +48,10 @@ class CpuDevice final : public Device {
   void copy_to_host(void* host, const View& from) override;
   void copy_from_host(const View& to, const void* host) override;
 
- private:
+ protected:
   void run_on(Stream stream, const Operation& operation) override;
+
+ private:
   void wait_until(double moment);
 
   int threads_;

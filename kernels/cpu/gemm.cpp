@@ -9,7 +9,7 @@
 #include <cstring>
 #include <dnnl.hpp>
 #include <limits>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "kernels/cpu/dispatch.h"
@@ -46,7 +46,7 @@ struct Matrices {
     if (rows == 1) row_stride = col_stride == 1 ? std::max<int64_t>(1, cols) : 1;
   }
 
-  bool operator==(const Matrices&) const = default;
+  auto operator<=>(const Matrices&) const = default;
   dnnl::memory::desc description() const {
     return {Dims{rows, cols}, data_type(type), Dims{row_stride, col_stride}};
   }
@@ -91,21 +91,7 @@ struct Problem {
   Matrices a, b, c;
   bool bias = false, accumulate = false, one_thread = false;
 
-  bool operator==(const Problem&) const = default;
-};
-
-struct Hash {
-  size_t operator()(const Problem& p) const {
-    uint64_t h = uint64_t{p.bias} | uint64_t{p.accumulate} << 1 | uint64_t{p.one_thread} << 2;
-    for (const Matrices* m : {&p.a, &p.b, &p.c}) {
-      for (const int64_t x : {static_cast<int64_t>(m->type), m->rows, m->cols, m->row_stride,
-                              m->col_stride, m->batch_stride}) {
-        h = (h ^ static_cast<uint64_t>(x)) * 0x9E3779B97F4A7C15u;
-        h ^= h >> 29;
-      }
-    }
-    return h;
-  }
+  auto operator<=>(const Problem&) const = default;
 };
 
 /// One thread's arguments of a prepared multiplication: only the addresses change between calls.
@@ -246,17 +232,13 @@ struct CpuGemm::Cache {
   explicit Cache(int threads) : threads(threads) {}
 
   const Prepared& prepare(const Problem& problem) {
-    auto found = prepared.find(problem);
-    if (found == prepared.end()) {
-      found = prepared.try_emplace(problem, engine, problem, threads).first;
-    }
-    return found->second;
+    return prepared.try_emplace(problem, engine, problem, threads).first->second;
   }
 
   int threads;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::unordered_map<Problem, Prepared, Hash> prepared;
+  std::map<Problem, Prepared> prepared;
 };
 
 namespace {

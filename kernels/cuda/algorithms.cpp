@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/kept.h"
+#include "kernels/cuda/of_process.h"
 
 namespace frugal::kernels::cuda {
 namespace {

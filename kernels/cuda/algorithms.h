@@ -71,10 +71,6 @@ std::string identity_of(const Gpu& gpu);
 /// Algorithms of GPUs of one kind, for as long as the process lives.
 Algorithms& algorithms_of(const Gpu& gpu);
 
-}  // namespace frugal::kernels::cuda
-
-namespace frugal::kernels::cuda {
-
 /// One execution of a candidate, waited for.
 struct Execution {
   float milliseconds = 0;  ///< from its begin on the stream to its end

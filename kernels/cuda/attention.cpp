@@ -11,9 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/cuda/device_kernels.h"
+#include "kernels/cuda/error.h"
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/kept.h"
-#include "kernels/cuda/seed.h"
+#include "kernels/cuda/of_process.h"
 #include "kernels/philox.h"
 #include "kernels/support/error.h"
 #include "kernels/support/version.h"
@@ -234,23 +235,24 @@ using fe::graph::Graph;
 /// cuDNN on one GPU, for as long as the process lives. A plan has the handle that it was made with,
 /// and neither is for two threads at a time.
 struct Library {
-  /// A graph and its plan take memory of the host, and its code that of the GPU.
+  /// Limit: a graph and its plan take memory of the host, and its code that of the GPU.
   static constexpr size_t most_graphs = 256;
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;  // made with the first attention: the library is long to load
-  Kept<Key, Graph> graphs{most_graphs};
+  std::map<Key, std::unique_ptr<Graph>> graphs;
   std::map<cudaStream_t, cudaEvent_t> ends;  // of each stream's last attention
 
   template <class Make>
-  std::shared_ptr<Graph> graph(const Key& key, const Make& make, const Launch& on) {
+  Graph& graph(const Key& key, const Make& make, const Launch& on) {
     if (handle == nullptr) check(cudnnCreate(&handle), "cudnnCreate");
-    if (graphs.full_without(key))  // the code of one that goes must not be executed any more
+    if (const auto found = graphs.find(key); found != graphs.end()) return *found->second;
+    if (graphs.size() == most_graphs) {  // all go, once their code is executed no more
       for (const auto& [stream, end] : ends) on.wait_for(end);
-    return graphs.get(key, [&] {
-      std::shared_ptr<Graph> made = make();
-      check(made->build(handle, {fe::HeurMode_t::A}), "cudnn_frontend::Graph::build");
-      return made;
-    });
+      graphs.clear();
+    }
+    std::unique_ptr<Graph> made = make();
+    check(made->build(handle, {fe::HeurMode_t::A}), "cudnn_frontend::Graph::build");
+    return *graphs.emplace(key, std::move(made)).first->second;
   }
 
   void issued(const Launch& on) {
@@ -276,7 +278,7 @@ struct FusedAttentions::State {
     require_possible(op);
     if (words == nullptr) words = static_cast<int64_t*>(memory.allocate(word_bytes));
     const std::lock_guard lock(library.mutex);
-    execute(*library.graph(key, make, on), op, std::move(addresses), on);
+    execute(library.graph(key, make, on), op, std::move(addresses), on);
     library.issued(on);
   }
 

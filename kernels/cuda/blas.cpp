@@ -8,17 +8,15 @@
 #include <bit>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
-#include <unordered_map>
 
 #include "kernels/cuda/algorithms.h"
+#include "kernels/cuda/device_kernels.h"
+#include "kernels/cuda/error.h"
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/memory.h"
-#include "kernels/cuda/occupy.h"
-#include "kernels/cuda/ops/kernels.h"
-#include "kernels/cuda/ops/launch.h"
 #include "kernels/support/error.h"
 
 namespace frugal::kernels {
@@ -31,6 +29,100 @@ bool tf32_products() {
 }  // namespace frugal::kernels
 
 namespace frugal::kernels::cuda {
+namespace {
+
+/// The matrices behind a view, one way or the other: where rows are contiguous, column-major memory
+/// has their transpose.
+ColumnMajor column_major(const View& view, bool transpose) {
+  const auto last = static_cast<size_t>(view.shape.dims) - 1;
+  const int64_t rows = view.shape.extent[last - 1], cols = view.shape.extent[last];
+  const int64_t row_stride = view.stride[last - 1], col_stride = view.stride[last];
+  ColumnMajor matrix{.type = view.type, .batch_stride = view.shape.dims == 3 ? view.stride[0] : 0};
+  // The stride of an extent of 1 means nothing.
+  const bool rows_contiguous = col_stride == 1 || cols == 1;
+  if (rows_contiguous) {
+    matrix.rows = cols;
+    matrix.cols = rows;
+    matrix.leading = std::max(rows == 1 ? 0 : row_stride, cols);
+    matrix.transposed = !transpose;
+  } else {
+    matrix.rows = rows;
+    matrix.cols = cols;
+    matrix.leading = std::max(col_stride, rows);
+    matrix.transposed = transpose;
+  }
+  return matrix;
+}
+
+/// The largest power of two, up to 256, that divides an address.
+uint32_t alignment(const View& view) {
+  const auto address = reinterpret_cast<uintptr_t>(view.data) | 256U;
+  return static_cast<uint32_t>(address & ~(address - 1));
+}
+
+}  // namespace
+
+BlasProblem::BlasProblem(const Gemm& op, bool tf32_, Epilogue epilogue_, const View& auxiliary)
+    : bias_type(!op.bias.empty()                       ? op.bias.type
+                : epilogue_ == Epilogue::bias_gradient ? op.c.type
+                                                       : DType::f32),
+      bias(!op.bias.empty()),
+      accumulate(op.accumulate),
+      tf32(tf32_ && op.a.type == DType::f32),
+      batch(op.batch()),
+      epilogue(epilogue_) {
+  d = column_major(op.c, false);
+  // Where c's rows are contiguous, column-major memory holds cᵀ = op(b)ᵀ · op(a)ᵀ.
+  exchanged = d.transposed;
+  if ((bias || epilogue != Epilogue::none) && !exchanged)
+    throw std::invalid_argument(
+        "gemm: a bias, its gradient or GELU needs a result whose rows are contiguous");
+  d.transposed = false;
+  const ColumnMajor x = column_major(op.a, op.transpose_a), y = column_major(op.b, op.transpose_b);
+  a = exchanged ? y : x;
+  b = exchanged ? x : y;
+  if (exchanged) {
+    a.transposed = !a.transposed;
+    b.transposed = !b.transposed;
+  }
+  alignment_a = alignment(exchanged ? op.b : op.a);
+  alignment_b = alignment(exchanged ? op.a : op.b);
+  alignment_d = alignment(op.c);
+  alignment_bias = bias ? alignment(op.bias) : 0;
+  alignment_auxiliary = epilogue == Epilogue::none ? 0 : alignment(auxiliary);
+}
+
+bool BlasProblem::divisible() const {
+  return d.type != DType::bf16 || (!bias && epilogue == Epilogue::none);
+}
+
+bool BlasProblem::fusable() const {
+  constexpr uint32_t wide = 16;
+  const auto aligned = [](const ColumnMajor& m, uint32_t alignment) {
+    return m.leading % 8 == 0 && alignment >= wide;
+  };
+  if (a.type != DType::bf16 || b.type != DType::bf16 || batch != 1) return false;
+  if (!aligned(d, alignment_d) || alignment_auxiliary < wide) return false;
+  const bool operands = aligned(a, alignment_a) && aligned(b, alignment_b);
+  // In d's type: of bf16, what is added to the gradient would be rounded before.
+  if (epilogue == Epilogue::bias_gradient) return operands && !bias && d.type == DType::f32;
+  return d.type == DType::bf16 && !accumulate &&
+         (!bias || (operands && bias_type == DType::bf16 && alignment_bias >= wide));
+}
+
+std::string BlasProblem::text() const {
+  constexpr std::array epilogues = {"", ", GELU", ", GELU's gradient", ", a bias's gradient"};
+  const auto matrix = [](const ColumnMajor& x) {
+    return fmt::format("{} [{}, {}]{} leading {} batch {}", name_of(x.type), x.rows, x.cols,
+                       x.transposed ? "T" : "", x.leading, x.batch_stride);
+  };
+  return fmt::format("{} x {} -> {}, {} of them{}{}{}{}{}, aligned to {} {} {} {} {}", matrix(a),
+                     matrix(b), matrix(d), batch, divisible() ? "" : ", undivided",
+                     tf32 ? ", tf32" : "", bias ? fmt::format(", bias {}", name_of(bias_type)) : "",
+                     accumulate ? ", accumulated" : "", epilogues.at(static_cast<size_t>(epilogue)),
+                     alignment_a, alignment_b, alignment_d, alignment_bias, alignment_auxiliary);
+}
+
 namespace {
 
 using cuda::check;  // beside the one of cuBLASLt's calls
@@ -172,15 +264,41 @@ void point(const Plan& plan, const BlasProblem& problem, const Operands& operand
     set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.auxiliary);
 }
 
+int64_t bytes_of_result(const BlasProblem& p) {
+  const int64_t elements =
+      p.d.leading * (p.d.cols - 1) + p.d.rows + p.d.batch_stride * (p.batch - 1);
+  return elements * size_of(p.d.type);
+}
+
 /// Memory of d's size for sums that must not go to d itself, zeros; given back when this goes. Null
 /// where there is none to spare. Where there are other ranks the device's own memory keeps it: to
 /// free it would wait for kernels that wait for them.
 class Spare {
  public:
-  Spare(CudaMemory& memory, const BlasProblem& problem, const Launch& on);
+  Spare(CudaMemory& memory, const BlasProblem& problem, const Launch& on)
+      : memory_(on.watch == nullptr ? nullptr : &memory), bytes_(bytes_of_result(problem)) {
+    const auto size = static_cast<size_t>(bytes_);
+    if (memory_ == nullptr) {
+      if (cudaMalloc(&data_, size) != cudaSuccess) {
+        static_cast<void>(cudaGetLastError());
+        data_ = nullptr;
+      }
+    } else {
+      try {
+        data_ = memory_->allocate(bytes_);
+      } catch (const OutOfMemory&) {  // it is not needed
+      }
+    }
+    if (data_ != nullptr) check(cudaMemsetAsync(data_, 0, size, on.stream), "cudaMemsetAsync");
+  }
   Spare(const Spare&) = delete;
   Spare& operator=(const Spare&) = delete;
-  ~Spare();
+  ~Spare() {
+    if (memory_ == nullptr)
+      cudaFree(data_);
+    else
+      memory_->deallocate(data_, bytes_);
+  }
   void* data() const { return data_; }
 
  private:
@@ -192,73 +310,37 @@ class Spare {
 /// Measures the time that passes on a stream from start() to stop().
 class Stopwatch {
  public:
-  explicit Stopwatch(const Launch& on);
+  explicit Stopwatch(const Launch& on) : on_(on) {
+    for (cudaEvent_t& event : events_) check(cudaEventCreate(&event), "cudaEventCreate");
+  }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
   ~Stopwatch() {
     for (const cudaEvent_t event : events_) cudaEventDestroy(event);
   }
   /// Keeps the stream busy for a moment, so that what is timed has been issued when it begins.
-  void start();
+  void start() {
+    constexpr double issuing = 2e-5;
+    occupy(on_.stream, issuing);
+    started_ = std::chrono::steady_clock::now();
+    check(cudaEventRecord(events_[0], on_.stream), "cudaEventRecord");
+  }
   /// Waits, as Launch::wait_for() does.
-  Execution stop();
+  Execution stop() {
+    check(cudaEventRecord(events_[1], on_.stream), "cudaEventRecord");
+    const std::chrono::duration<float, std::milli> issuing =
+        std::chrono::steady_clock::now() - started_;
+    on_.wait_for(events_[1]);
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "cudaEventElapsedTime");
+    return {milliseconds, issuing.count()};
+  }
 
  private:
   const Launch& on_;
   std::array<cudaEvent_t, 2> events_{};
   std::chrono::steady_clock::time_point started_;
 };
-
-int64_t bytes_of_result(const BlasProblem& p) {
-  const int64_t elements =
-      p.d.leading * (p.d.cols - 1) + p.d.rows + p.d.batch_stride * (p.batch - 1);
-  return elements * size_of(p.d.type);
-}
-
-Spare::Spare(CudaMemory& memory, const BlasProblem& problem, const Launch& on)
-    : memory_(on.look == nullptr ? nullptr : &memory), bytes_(bytes_of_result(problem)) {
-  const auto size = static_cast<size_t>(bytes_);
-  if (memory_ == nullptr) {
-    if (cudaMalloc(&data_, size) != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      data_ = nullptr;
-    }
-  } else {
-    try {
-      data_ = memory_->allocate(bytes_);
-    } catch (const OutOfMemory&) {  // it is not needed
-    }
-  }
-  if (data_ != nullptr) check(cudaMemsetAsync(data_, 0, size, on.stream), "cudaMemsetAsync");
-}
-
-Spare::~Spare() {
-  if (memory_ == nullptr)
-    cudaFree(data_);
-  else
-    memory_->deallocate(data_, bytes_);
-}
-
-Stopwatch::Stopwatch(const Launch& on) : on_(on) {
-  for (cudaEvent_t& event : events_) check(cudaEventCreate(&event), "cudaEventCreate");
-}
-
-void Stopwatch::start() {
-  constexpr double issuing = 2e-5;
-  occupy(on_.stream, issuing);
-  started_ = std::chrono::steady_clock::now();
-  check(cudaEventRecord(events_[0], on_.stream), "cudaEventRecord");
-}
-
-Execution Stopwatch::stop() {
-  check(cudaEventRecord(events_[1], on_.stream), "cudaEventRecord");
-  const std::chrono::duration<float, std::milli> issuing =
-      std::chrono::steady_clock::now() - started_;
-  on_.wait_for(events_[1]);
-  float milliseconds = 0;
-  check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]), "cudaEventElapsedTime");
-  return {milliseconds, issuing.count()};
-}
 
 }  // namespace
 
@@ -292,7 +374,7 @@ struct Blas::State {
   Algorithms& algorithms;
   Handle handle;
   void* workspace = nullptr;
-  std::unordered_map<BlasProblem, Plan, BlasProblemHash> plans;
+  std::map<BlasProblem, Plan> plans;
 };
 
 cublasStatus_t Blas::State::multiply(const BlasProblem& problem, const Plan& plan,
@@ -449,122 +531,6 @@ bool Blas::run(const GemmBiasGradient& op, const Launch& on) {
   if (!state_->run(problem, operands, on)) return false;
   cuda::run(Copy{own, dbias.reshaped({1, dbias.size()}), true}, on);
   return true;
-}
-
-}  // namespace frugal::kernels::cuda
-
-namespace frugal::kernels::cuda {
-namespace {
-
-/// The matrices behind a view, one way or the other: where rows are contiguous, column-major memory
-/// has their transpose.
-ColumnMajor column_major(const View& view, bool transpose) {
-  const auto last = static_cast<size_t>(view.shape.dims) - 1;
-  const int64_t rows = view.shape.extent[last - 1], cols = view.shape.extent[last];
-  const int64_t row_stride = view.stride[last - 1], col_stride = view.stride[last];
-  ColumnMajor matrix{.type = view.type, .batch_stride = view.shape.dims == 3 ? view.stride[0] : 0};
-  // The stride of an extent of 1 means nothing.
-  const bool rows_contiguous = col_stride == 1 || cols == 1;
-  if (rows_contiguous) {
-    matrix.rows = cols;
-    matrix.cols = rows;
-    matrix.leading = std::max(rows == 1 ? 0 : row_stride, cols);
-    matrix.transposed = !transpose;
-  } else {
-    matrix.rows = rows;
-    matrix.cols = cols;
-    matrix.leading = std::max(col_stride, rows);
-    matrix.transposed = transpose;
-  }
-  return matrix;
-}
-
-/// The largest power of two, up to 256, that divides an address.
-uint32_t alignment(const View& view) {
-  const auto address = reinterpret_cast<uintptr_t>(view.data) | 256U;
-  return static_cast<uint32_t>(address & ~(address - 1));
-}
-
-void mix(uint64_t& hash, int64_t x) {
-  hash = (hash ^ static_cast<uint64_t>(x)) * 0x9E3779B97F4A7C15U;
-  hash ^= hash >> 29;
-}
-
-}  // namespace
-
-BlasProblem::BlasProblem(const Gemm& op, bool tf32_, Epilogue epilogue_, const View& auxiliary)
-    : bias_type(!op.bias.empty()                       ? op.bias.type
-                : epilogue_ == Epilogue::bias_gradient ? op.c.type
-                                                       : DType::f32),
-      bias(!op.bias.empty()),
-      accumulate(op.accumulate),
-      tf32(tf32_ && op.a.type == DType::f32),
-      batch(op.batch()),
-      epilogue(epilogue_) {
-  d = column_major(op.c, false);
-  // Where c's rows are contiguous, column-major memory holds cᵀ = op(b)ᵀ · op(a)ᵀ.
-  exchanged = d.transposed;
-  if ((bias || epilogue != Epilogue::none) && !exchanged)
-    throw std::invalid_argument(
-        "gemm: a bias, its gradient or GELU needs a result whose rows are contiguous");
-  d.transposed = false;
-  const ColumnMajor x = column_major(op.a, op.transpose_a), y = column_major(op.b, op.transpose_b);
-  a = exchanged ? y : x;
-  b = exchanged ? x : y;
-  if (exchanged) {
-    a.transposed = !a.transposed;
-    b.transposed = !b.transposed;
-  }
-  alignment_a = alignment(exchanged ? op.b : op.a);
-  alignment_b = alignment(exchanged ? op.a : op.b);
-  alignment_d = alignment(op.c);
-  alignment_bias = bias ? alignment(op.bias) : 0;
-  alignment_auxiliary = epilogue == Epilogue::none ? 0 : alignment(auxiliary);
-}
-
-bool BlasProblem::divisible() const {
-  return d.type != DType::bf16 || (!bias && epilogue == Epilogue::none);
-}
-
-bool BlasProblem::fusable() const {
-  constexpr uint32_t wide = 16;
-  const auto aligned = [](const ColumnMajor& m, uint32_t alignment) {
-    return m.leading % 8 == 0 && alignment >= wide;
-  };
-  if (a.type != DType::bf16 || b.type != DType::bf16 || batch != 1) return false;
-  if (!aligned(d, alignment_d) || alignment_auxiliary < wide) return false;
-  const bool operands = aligned(a, alignment_a) && aligned(b, alignment_b);
-  // In d's type: of bf16, what is added to the gradient would be rounded before.
-  if (epilogue == Epilogue::bias_gradient) return operands && !bias && d.type == DType::f32;
-  return d.type == DType::bf16 && !accumulate &&
-         (!bias || (operands && bias_type == DType::bf16 && alignment_bias >= wide));
-}
-
-std::string BlasProblem::text() const {
-  constexpr std::array epilogues = {"", ", GELU", ", GELU's gradient", ", a bias's gradient"};
-  const auto matrix = [](const ColumnMajor& x) {
-    return fmt::format("{} [{}, {}]{} leading {} batch {}", name_of(x.type), x.rows, x.cols,
-                       x.transposed ? "T" : "", x.leading, x.batch_stride);
-  };
-  return fmt::format("{} x {} -> {}, {} of them{}{}{}{}{}, aligned to {} {} {} {} {}", matrix(a),
-                     matrix(b), matrix(d), batch, divisible() ? "" : ", undivided",
-                     tf32 ? ", tf32" : "", bias ? fmt::format(", bias {}", name_of(bias_type)) : "",
-                     accumulate ? ", accumulated" : "", epilogues.at(static_cast<size_t>(epilogue)),
-                     alignment_a, alignment_b, alignment_d, alignment_bias, alignment_auxiliary);
-}
-
-size_t BlasProblemHash::operator()(const BlasProblem& p) const {
-  uint64_t hash = 1;
-  for (const ColumnMajor* m : {&p.a, &p.b, &p.d})
-    for (const int64_t x : {static_cast<int64_t>(m->type), m->rows, m->cols, m->leading,
-                            m->batch_stride, int64_t{m->transposed}})
-      mix(hash, x);
-  for (const int64_t x : {static_cast<int64_t>(p.bias_type), int64_t{p.bias}, int64_t{p.accumulate},
-                          int64_t{p.tf32}, p.batch, int64_t{p.alignment_a}, int64_t{p.alignment_b},
-                          int64_t{p.alignment_d}, int64_t{p.alignment_bias},
-                          int64_t{p.alignment_auxiliary}, static_cast<int64_t>(p.epilogue)})
-    mix(hash, x);
-  return hash;
 }
 
 }  // namespace frugal::kernels::cuda

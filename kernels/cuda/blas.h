@@ -1,9 +1,10 @@
 #pragma once
+#include <compare>
 #include <memory>
 #include <string>
 
 #include "kernels/cuda/memory.h"
-#include "kernels/cuda/ops/launch.h"
+#include "kernels/cuda/ops/kernels.h"
 #include "kernels/operations.h"
 
 namespace frugal::kernels {
@@ -12,42 +13,12 @@ struct Gpu;
 
 namespace frugal::kernels::cuda {
 
-/// Matrix products by cuBLASLt, sums in float32 (float64 for float64). Products of float32 are
-/// float32's own, or tf32's where the environment variable FRUGAL_TF32 is 1. Which algorithm
-/// computes a shape is decided by timing the ones that the library proposes, the first time that
-/// the shape occurs in a process (kernels/cuda/algorithms.h), if no earlier process has
-/// (kernels/cuda/algorithm_file.h); so the last bits of a result may differ from one run to
-/// another, but not within one. For one thread at a time.
-class Blas {
- public:
-  Blas(CudaMemory& memory, const Gpu& gpu);
-  ~Blas();
-  Blas(const Blas&) = delete;
-  Blas& operator=(const Blas&) = delete;
-
-  void run(const Gemm& op, const Launch& on);
-  /// Product and what follows it in one; false, and nothing is done, where the library has no such
-  /// algorithm.
-  bool run(const GemmGelu& op, const Launch& on);
-  bool run(const GemmGeluBackward& op, const Launch& on);
-  /// The library overwrites the bias's gradient, so that it comes by scratch memory.
-  bool run(const GemmBiasGradient& op, const Launch& on);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-}  // namespace frugal::kernels::cuda
-
-namespace frugal::kernels::cuda {
-
 /// One matrix of a product as cuBLASLt sees it: column by column.
 struct ColumnMajor {
   DType type = DType::f32;
   int64_t rows = 0, cols = 0, leading = 0, batch_stride = 0;
   bool transposed = false;  ///< is used as its transpose
-  bool operator==(const ColumnMajor&) const = default;
+  auto operator<=>(const ColumnMajor&) const = default;
 };
 
 /// Work of the library on a product before it writes it, or beside it. `auxiliary` is what stands
@@ -89,13 +60,57 @@ struct BlasProblem {
   /// cannot be read 16 bytes at a time, it rounds the product to bf16 before it adds a bias (seen
   /// on an H100 with cuBLASLt 13.1).
   bool fusable() const;
-  bool operator==(const BlasProblem&) const = default;
+  auto operator<=>(const BlasProblem&) const = default;
   /// All of it but `exchanged`, in one line: another problem has another text.
   std::string text() const;
 };
 
-struct BlasProblemHash {
-  size_t operator()(const BlasProblem& problem) const;
+/// Matrix products by cuBLASLt, sums in float32 (float64 for float64). Products of float32 are
+/// float32's own, or tf32's where the environment variable FRUGAL_TF32 is 1. Which algorithm
+/// computes a shape is decided by timing the ones that the library proposes, the first time that
+/// the shape occurs in a process (kernels/cuda/algorithms.h), if no earlier process has
+/// (kernels/cuda/algorithm_file.h); so the last bits of a result may differ from one run to
+/// another, but not within one. For one thread at a time.
+class Blas {
+ public:
+  Blas(CudaMemory& memory, const Gpu& gpu);
+  ~Blas();
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  void run(const Gemm& op, const Launch& on);
+  /// Product and what follows it in one; false, and nothing is done, where the library has no such
+  /// algorithm.
+  bool run(const GemmGelu& op, const Launch& on);
+  bool run(const GemmGeluBackward& op, const Launch& on);
+  /// The library overwrites the bias's gradient, so that it comes by scratch memory.
+  bool run(const GemmBiasGradient& op, const Launch& on);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
+
+/// Issues an operation by its own kernel, or a product by the library, which may do the epilogue
+/// too; fused attention by attend(op).
+template <class Attend>
+void issue(const Operation& operation, Blas& blas, const Launch& on, const Attend& attend) {
+  std::visit(
+      [&](const auto& op) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (OwnKernel<Op>) {
+          run(op, on);
+        } else if constexpr (WithEpilogue<Op>) {
+          if (blas.run(op, on)) return;
+          blas.run(op.gemm, on);
+          run(op.epilogue(), on);
+        } else if constexpr (std::is_same_v<Op, Gemm>) {
+          blas.run(op, on);
+        } else {
+          attend(op);
+        }
+      },
+      operation);
+}
 
 }  // namespace frugal::kernels::cuda

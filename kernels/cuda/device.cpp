@@ -11,9 +11,9 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/blas.h"
+#include "kernels/cuda/device_kernels.h"
+#include "kernels/cuda/error.h"
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/occupy.h"
-#include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/ops/launch.h"
 
 namespace frugal::kernels {
@@ -34,39 +34,93 @@ constexpr size_t event_count = 128;
 
 }  // namespace
 
-/// The compute stream's scratch memory: grows, and is kept. What it has outgrown is still used by
-/// what was issued, and given back: that stream's order holds.
-class CudaDevice::ComputeScratch final : public Scratch {
+bool unrecoverable(cudaError_t error) {
+  static constexpr std::array all = {
+      cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable, cudaErrorIllegalAddress,
+      cudaErrorLaunchTimeout, cudaErrorAssert, cudaErrorHardwareStackError,
+      cudaErrorIllegalInstruction, cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace,
+      cudaErrorInvalidPc, cudaErrorLaunchFailure, cudaErrorMpsClientTerminated,
+      // cudaErrorContained and cudaErrorTensorMemoryLeak, which older toolkits do not name.
+      static_cast<cudaError_t>(226), static_cast<cudaError_t>(721)};
+  return std::find(all.begin(), all.end(), error) != all.end();
+}
+
+TimedEvents::~TimedEvents() {
+  forget();
+  for (const cudaEvent_t event : free_) cudaEventDestroy(event);
+}
+
+cudaEvent_t TimedEvents::take() {
+  cudaEvent_t event = nullptr;
+  if (free_.empty()) {
+    check(cudaEventCreate(&event), "cudaEventCreate");
+    return event;
+  }
+  event = free_.back();
+  free_.pop_back();
+  return event;
+}
+
+void TimedEvents::around(cudaStream_t stream, const std::function<void()>& issue,
+                         std::function<void(double seconds)> seen) {
+  const cudaEvent_t begin = take();
+  free_.push_back(begin);  // until it is half of a pair
+  check(cudaEventRecord(begin, stream), "cudaEventRecord");
+  free_.pop_back();
+  try {
+    issue();
+  } catch (...) {
+    free_.push_back(begin);
+    throw;
+  }
+  pairs_.push_back({begin, take(), std::move(seen)});
+  check(cudaEventRecord(pairs_.back().end, stream), "cudaEventRecord");
+}
+
+void TimedEvents::read() {
+  const std::vector<Pair> pairs = std::exchange(pairs_, {});
+  for (const Pair& pair : pairs) free_.insert(free_.end(), {pair.begin, pair.end});
+  for (const Pair& pair : pairs) {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, pair.begin, pair.end), "cudaEventElapsedTime");
+    pair.seen(1e-3 * static_cast<double>(milliseconds));
+  }
+}
+
+void TimedEvents::forget() {
+  for (const Pair& pair : pairs_) free_.insert(free_.end(), {pair.begin, pair.end});
+  pairs_.clear();
+}
+
+/// Scratch memory of the compute stream: grows, and is kept. What it has outgrown is still used by
+/// what was issued, and given back: that stream's order holds. Other streams keep no such order,
+/// and have none: without `memory` it gives nothing.
+class CudaDevice::StreamScratch final : public Scratch {
  public:
-  explicit ComputeScratch(CudaMemory& memory) : memory_(memory) {}
-  ComputeScratch(const ComputeScratch&) = delete;
-  ComputeScratch& operator=(const ComputeScratch&) = delete;
-  ~ComputeScratch() override { memory_.deallocate(data_, size_); }
+  explicit StreamScratch(CudaMemory* memory) : memory_(memory) {}
+  StreamScratch(const StreamScratch&) = delete;
+  StreamScratch& operator=(const StreamScratch&) = delete;
+  ~StreamScratch() override {
+    if (memory_ != nullptr) memory_->deallocate(data_, size_);
+  }
 
   void* bytes(size_t count) override {
+    if (memory_ == nullptr)
+      throw std::logic_error(
+          "an operation that needs scratch memory is the compute stream's alone");
     const auto wanted = static_cast<int64_t>(count);
     if (wanted > size_) {
-      memory_.deallocate(data_, size_);
-      data_ = nullptr;
-      size_ = 0;
-      data_ = memory_.allocate(wanted);
+      memory_->deallocate(std::exchange(data_, nullptr), std::exchange(size_, 0));
+      data_ = memory_->allocate(wanted);
       size_ = wanted;
     }
     return data_;
   }
 
  private:
-  CudaMemory& memory_;
+  CudaMemory* const memory_;
   void* data_ = nullptr;
   int64_t size_ = 0;
-};
-
-/// Memory is handed out in the order of the compute stream, which no other keeps.
-class CudaDevice::NoScratch final : public Scratch {
- public:
-  void* bytes(size_t /*count*/) override {
-    throw std::logic_error("an operation that needs scratch memory is the compute stream's alone");
-  }
 };
 
 CudaDevice::CudaDevice(int index, int most_ahead) : index_(index), most_ahead_(most_ahead) {
@@ -77,8 +131,8 @@ CudaDevice::CudaDevice(int index, int most_ahead) : index_(index), most_ahead_(m
   shared_memory_ = properties.sharedMemPerBlockOptin;
   for (const Stream stream : {Stream::compute, Stream::copy})
     CudaDevice::add_stream(stream, StreamUse::copies);
-  compute_scratch_ = std::make_unique<ComputeScratch>(memory_);
-  no_scratch_ = std::make_unique<NoScratch>();
+  compute_scratch_ = std::make_unique<StreamScratch>(&memory_);
+  no_scratch_ = std::make_unique<StreamScratch>(nullptr);
   blas_ = std::make_unique<Blas>(memory_, gpus().at(static_cast<size_t>(index)));
   attention_ = std::make_unique<FusedAttentions>(memory_, index);
 }
@@ -146,7 +200,7 @@ void CudaDevice::stay_near() {
   if (mark == nullptr)
     check(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   else
-    Launch{.look = &look_}.wait_for(mark);
+    Launch{.watch = this}.wait_for(mark);
   check(cudaEventRecord(mark, cuda_stream(Stream::compute)), "cudaEventRecord");
 }
 
@@ -168,23 +222,8 @@ void CudaDevice::issue(Stream stream, const Operation& operation) {
                   .shared_memory = shared_memory_,
                   .scratch = (stream == Stream::compute ? compute_scratch_ : no_scratch_).get(),
                   .calls = &work_.calls,
-                  .look = watches_.empty() ? nullptr : &look_};
-  std::visit(
-      [&](const auto& op) {
-        using Op = std::decay_t<decltype(op)>;
-        if constexpr (OwnKernel<Op>) {
-          run(op, on);
-        } else if constexpr (WithEpilogue<Op>) {
-          if (blas_->run(op, on)) return;
-          blas_->run(op.gemm, on);
-          run(op.epilogue(), on);
-        } else if constexpr (std::is_same_v<Op, Gemm>) {
-          blas_->run(op, on);
-        } else {
-          attention_->run(op, on);
-        }
-      },
-      operation);
+                  .watch = watches_.empty() ? nullptr : this};
+  cuda::issue(operation, *blas_, on, [&](const auto& op) { attention_->run(op, on); });
 }
 
 void CudaDevice::run_timed(const Operation& operation, const OnOperation& seen) {
@@ -214,7 +253,7 @@ void CudaDevice::occupy(Stream stream, double seconds, std::string_view name) {
   cuda::occupy({.stream = cuda_stream(stream),
                 .multiprocessors = multiprocessors_,
                 .shared_memory = shared_memory_},
-               seconds, load_, loaded_);
+               seconds, load_.blocks, load_.bandwidth, loaded_);
 }
 
 void CudaDevice::load_by_collectives(const CollectiveLoad& load) {
@@ -240,15 +279,15 @@ void CudaDevice::wait(Stream stream, const Event& event) {
         "cudaStreamWaitEvent");
 }
 
-void CudaDevice::watch() const {
-  for (const auto& [owner, look] : watches_) look();
+void CudaDevice::look() const {
+  for (const auto& [owner, watch] : watches_) watch();
 }
 
 void CudaDevice::wait_for(cudaStream_t stream) {
   cudaError_t error = cudaSuccess;
   if (!watches_.empty()) {
     while ((error = cudaStreamQuery(stream)) == cudaErrorNotReady) {
-      watch();
+      look();
       std::this_thread::yield();
     }
   } else {
@@ -269,7 +308,7 @@ void CudaDevice::synchronize() {
   ++work_.calls.synchronisations;
   cudaSetDevice(index_);  // where it tells of an earlier operation's error, so do the streams
   for (const Queue& queue : queues_) wait_for(queue.stream);
-  watch();  // an abort ends collectives too, and their results are none
+  look();  // an abort ends collectives too, and their results are none
   timed_.read();
 }
 
@@ -283,7 +322,7 @@ void CudaDevice::copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind 
   ++work_.calls.synchronisations;
   // For what was computed, and not for messages that other ranks have yet to receive.
   wait_for(cuda_stream(Stream::compute));
-  watch();
+  look();
   if (bytes == 0) return;
   const cudaStream_t stream = cuda_stream(Stream::copy);
   last_ = "copy";
@@ -300,72 +339,6 @@ void CudaDevice::copy_to_host(void* host, const View& from) {
 void CudaDevice::copy_from_host(const View& to, const void* host) {
   assert(to.contiguous());
   copy(to.data, host, to.bytes(), cudaMemcpyHostToDevice);
-}
-
-}  // namespace frugal::kernels::cuda
-
-namespace frugal::kernels::cuda {
-
-TimedEvents::~TimedEvents() {
-  forget();
-  for (const cudaEvent_t event : free_) cudaEventDestroy(event);
-}
-
-cudaEvent_t TimedEvents::take() {
-  cudaEvent_t event = nullptr;
-  if (free_.empty()) {
-    check(cudaEventCreate(&event), "cudaEventCreate");
-    return event;
-  }
-  event = free_.back();
-  free_.pop_back();
-  return event;
-}
-
-void TimedEvents::around(cudaStream_t stream, const std::function<void()>& issue,
-                         std::function<void(double seconds)> seen) {
-  const cudaEvent_t begin = take();
-  free_.push_back(begin);  // until it is half of a pair
-  check(cudaEventRecord(begin, stream), "cudaEventRecord");
-  free_.pop_back();
-  try {
-    issue();
-  } catch (...) {
-    free_.push_back(begin);
-    throw;
-  }
-  pairs_.push_back({begin, take(), std::move(seen)});
-  check(cudaEventRecord(pairs_.back().end, stream), "cudaEventRecord");
-}
-
-void TimedEvents::read() {
-  const std::vector<Pair> pairs = std::exchange(pairs_, {});
-  for (const Pair& pair : pairs) free_.insert(free_.end(), {pair.begin, pair.end});
-  for (const Pair& pair : pairs) {
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, pair.begin, pair.end), "cudaEventElapsedTime");
-    pair.seen(1e-3 * static_cast<double>(milliseconds));
-  }
-}
-
-void TimedEvents::forget() {
-  for (const Pair& pair : pairs_) free_.insert(free_.end(), {pair.begin, pair.end});
-  pairs_.clear();
-}
-
-}  // namespace frugal::kernels::cuda
-
-namespace frugal::kernels::cuda {
-
-bool unrecoverable(cudaError_t error) {
-  static constexpr std::array all = {
-      cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable, cudaErrorIllegalAddress,
-      cudaErrorLaunchTimeout, cudaErrorAssert, cudaErrorHardwareStackError,
-      cudaErrorIllegalInstruction, cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace,
-      cudaErrorInvalidPc, cudaErrorLaunchFailure, cudaErrorMpsClientTerminated,
-      // cudaErrorContained and cudaErrorTensorMemoryLeak, which older toolkits do not name.
-      static_cast<cudaError_t>(226), static_cast<cudaError_t>(721)};
-  return std::find(all.begin(), all.end(), error) != all.end();
 }
 
 }  // namespace frugal::kernels::cuda

@@ -51,7 +51,7 @@ class FusedAttentions;
 /// One GPU. Everything is issued to its streams and returns at once; an error of something issued
 /// earlier surfaces in the next synchronize(), which names the operation that caused it or the ones
 /// that may have. To be used by one thread at a time.
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, private Watch {
  public:
   /// The host is ahead of the compute stream by so many launches at most; 0: by any.
   explicit CudaDevice(int index, int most_ahead = 0);
@@ -101,8 +101,7 @@ class CudaDevice final : public Device {
   void stay_near();
 
  private:
-  class ComputeScratch;
-  class NoScratch;
+  class StreamScratch;
   struct Queue {
     cudaStream_t stream = nullptr;
     std::vector<cudaEvent_t> events;  // a ring: see record()
@@ -114,7 +113,7 @@ class CudaDevice final : public Device {
   void run_on(Stream stream, const Operation& operation) override;
   void run_timed(const Operation& operation, const OnOperation& seen) override;
   void issue(Stream stream, const Operation& operation);
-  void watch() const;
+  void look() const override;
   void wait_for(cudaStream_t stream);
   /// Throws CudaError for an error of what was issued before.
   void check_issued(cudaError_t error) const;
@@ -132,7 +131,6 @@ class CudaDevice final : public Device {
   CollectiveLoad load_;
   View loaded_;  // what it reads and writes
   std::vector<std::pair<const void*, std::function<void()>>> watches_;
-  const std::function<void()> look_ = [this] { watch(); };
   // Marks lie on the compute stream, a quarter of what may be ahead apart: see stay_near().
   static constexpr int marks = 4;
   int since_mark_ = 0;

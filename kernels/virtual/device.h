@@ -96,7 +96,7 @@ class VirtualDevice final : public Device, private Replay {
   void play(const Tape& tape);
   void note(const Tape::Entry& entry);
 
-  /// Where the program has it so, the host waits until what is computed is over;
+  /// Has the host wait until what is computed is over, where the program has it so;
   /// what goes on beside that does not hold it up.
   void hold_up_for_passes();
 

@@ -44,7 +44,7 @@ TEST(BlasProblemTest, FusesGeluWhereTheLibraryCan) {
   EXPECT_FALSE(fusable({.shift_b = 1}));
 }
 
-/// Of the gradient of a weight [n, k] and of its bias, which may be added to.
+/// Gradients of a weight [n, k] and of its bias, which may be added to.
 TEST(BlasProblemTest, SumsABiassGradientWhereTheLibraryCan) {
   alignas(256) static std::array<char, 1 << 14> memory;
   const auto sums = [&](DType type, DType result, const Shapes& s) {

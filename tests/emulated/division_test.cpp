@@ -17,7 +17,7 @@ void expect_exact(uint32_t n, uint32_t by) {
   ASSERT_EQ(division.rest(n, quotient), n % by) << n << " % " << by;
 }
 
-/// Where a factor that is off by one shows: at multiples of the divisor and just before them.
+/// Numbers that show a factor that is off by one: multiples of the divisor, and just before them.
 TEST(Division, IsExactAroundMultiples) {
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {

@@ -31,7 +31,7 @@ class FakeClock {
   std::optional<size_t> choose() {
     return fastest(contenders_.size(), [this](size_t i) { return execute(i); });
   }
-  /// How often each was executed.
+  /// Number of executions of each.
   const std::vector<int>& times() const { return times_; }
   float executing() const { return executing_; }  ///< milliseconds, without loading
 
@@ -59,7 +59,7 @@ std::vector<Contender> alike(size_t count, float milliseconds) {
   return std::vector<Contender>(count, {.milliseconds = milliseconds});
 }
 
-/// As products of 16384³ are: 11 ms each, beside modules that take longer to load.
+/// Products of 16384³: 11 ms each, beside modules that take longer to load.
 TEST(FastestTest, LoadingIsNotTimed) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     std::mt19937 draw(seed);

@@ -13,7 +13,7 @@ const void* address_of(Declaring kernel);
 /// CUDA's own calls.
 cudaError_t ask(Declaring kernel, size_t dynamic_bytes);
 cudaError_t launch_unasked(Declaring kernel, size_t dynamic_bytes);
-/// By launch_with_shared().
+/// Launches by launch_with_shared().
 void launch(const cuda::Launch& on, Declaring kernel, size_t dynamic_bytes);
 
 /// sums[b] := the sum of what was left in the shared memory of block b.

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "kernels/cuda/error.h"
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/shared.h"
 
@@ -111,7 +112,7 @@ constexpr bool sees_accesses = false;
 constexpr bool sees_accesses = true;
 #endif
 
-/// In whatever order the threads run.
+/// Races are seen in whatever order the threads run.
 TEST(RacesDeathTest, AreSeenWithoutABarrierBetween) {
   if (!sees_accesses) GTEST_SKIP() << "the sanitizer's own are in the way";
   std::array<float, 64> from{}, to{};
@@ -139,7 +140,7 @@ TEST(CopiesDeathTest, AreThereWhenAThreadHasWaitedForThem) {
                "ends before what it asked for");
 }
 
-/// As nvcc makes one operation of a product and a sum, whose bits the CPU's two do not have.
+/// Fused operations, as nvcc makes them of a product and a sum, have bits that two do not have.
 TEST(Products, AreRoundedByThemselvesOnlyWhereTheyMustBe) {
   std::array<float, 32> a{}, b{}, c{}, apart{}, together{};
   for (size_t i = 0; i < a.size(); ++i) {

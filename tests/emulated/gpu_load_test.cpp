@@ -13,7 +13,7 @@ using ::testing::UnorderedElementsAre;
 
 constexpr double watts = 412.5, mhz = 1755;
 
-/// What is computed is not what counts here, and the measured peak's products would take long.
+/// Computes nothing, which does not count here: the measured peak's products would take long.
 class GpuLoadTest : public ::testing::Test {
  protected:
   GpuLoadTest() { emulator::gpu().computes = false; }

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// As tests/nvml/nvml.cpp says.
+/// Values are those of tests/nvml/nvml.cpp.
 TEST(GpuState, IsWhatTheDriversLibrarySays) {
   const GpuStates states = gpu_states();
   EXPECT_EQ(states.why_unknown, "");

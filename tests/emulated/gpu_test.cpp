@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/memory/tensor.h"
+#include "kernels/cuda/error.h"
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/ops/launch.h"
 #include "kernels/support/error.h"
 #include "tests/emulator/expect_fault.h"
 
@@ -81,7 +81,7 @@ TEST_F(EmulatedGpu, TellsOfAnErrorInTheNextSynchronisation) {
   EXPECT_GT(late, 0);
 }
 
-/// In a process of its own: the environment is read once.
+/// Runs in a process of its own: the environment is read once.
 TEST_F(EmulatedGpuDeathTest, NamesTheOperationWhereItWaitsForEach) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const View x = floats(4);
@@ -136,7 +136,7 @@ TEST_F(EmulatedGpu, ScratchMemoryIsTheComputeStreamsAlone) {
   EXPECT_EQ(sum, 64);
 }
 
-/// Without virtual memory the allocator takes whole pages of 2 MiB for what is large.
+/// Large blocks take whole pages of 2 MiB without virtual memory.
 TEST_F(EmulatedGpu, SaysThatWhatIsFreeIsNotOneBlock) {
   constexpr int64_t mebibyte = 1 << 20;
   const int64_t all = emulator::gpu().memory;

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "kernels/cuda/ops/norm_held.cuh"
+#include "kernels/cuda/ops/norm.cuh"
 #include "tests/support/source_dir.h"
 
 namespace frugal::kernels::cuda {

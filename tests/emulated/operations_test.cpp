@@ -12,7 +12,7 @@ class Emulated : public DeviceRows {
   const std::unique_ptr<Device> device_ = make_emulated_device(3, test_seed());
 };
 
-/// In a process of its own, a kernel is launched there first: what a launch has asked for is there
+/// Kernels launched first in a process of their own: what a launch has asked for is there
 /// for later ones.
 class EmulatedEdges : public Emulated {};
 
@@ -36,7 +36,7 @@ TEST_P(Emulated, MasksAreTheCpusOwn) {
   everywhere([&](const Case& c, const Values& before) { expect_cpu_masks(*device_, c, before); });
 }
 
-/// What differs would be a barrier that is missing.
+/// Differences would mean that a barrier is missing.
 TEST_P(Emulated, HasTheSameBitsInAnyOrderOfThreads) {
   everywhere([](const Case& c, const Values& before) {
     const Memory first = run(*make_emulated_device(3, 1), c, before);

@@ -33,8 +33,8 @@ class PagedTraining : public ::testing::Test {
   ~PagedTraining() override { emulator::gpu().computes = true; }
 };
 
-/// Beside what the ledger counts are the library's workspace of 32 MiB and what kernels pass to
-/// each other.
+/// Memory that the ledger does not count: the library's workspace of 32 MiB, and what kernels pass
+/// to each other.
 TEST_F(PagedTraining, ReservesWhatTheLedgerHasAndFreesNothingInAStep) {
   using Change = void (*)(RunConfig&);
   const std::pair<const char*, Change> changes[] = {

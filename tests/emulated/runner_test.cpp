@@ -65,7 +65,7 @@ TEST_F(LostGpuTest, EndsTheRunAndTheSameCommandRunsTheRest) {
   EXPECT_EQ(statuses(), (std::vector<std::string>{"a ok", "b failed", "c ok"}));
 }
 
-/// Those that are timed with it have no rounds any more; they are timed again, without it.
+/// Cases that are timed with it have no rounds any more; they are timed again, without it.
 TEST_F(LostGpuTest, OthersAreTimedWithoutTheOneThatLostIt) {
   constexpr workload::ModuleTime time;
   const std::vector<Case> cases = {on_gpu("a", time), on_gpu("b", time), on_gpu("c", time)};
@@ -97,7 +97,7 @@ TEST_F(LostGpuTest, WhatMerelyFailsIsNoLoss) {
   EXPECT_EQ(why_gpu_lost(), "");
 }
 
-/// In a process of its own: what computes is not what takes long here.
+/// Runs in a process of its own, in which nothing is computed.
 TEST(MeasuredPeakDeathTest, OfAGpuIsMeasuredOnceInAProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto measure = [] {

@@ -7,8 +7,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -21,7 +19,7 @@ namespace emulator::arena {
 namespace {
 
 constexpr size_t alignment = 256, page = 4096;
-/// Of addresses there are many more than of memory, as on a GPU: what is free never lies in pieces
+/// Addresses for each byte of memory: so many, as on a GPU, that what is free never lies in pieces
 /// that are too small.
 constexpr size_t addresses = 16;
 /// Large blocks take whole pages of the GPU.
@@ -31,7 +29,7 @@ constexpr size_t filled = size_t{64} << 10;  // at either end of a block
 
 constexpr size_t fewest_addresses = size_t{2} << 40;
 
-/// Of a GPU's memory, of which the emulator's file has the pages that are mapped.
+/// Page of a GPU's memory. The emulator's file has those that are mapped.
 struct Page {
   bool held = true;  ///< by its handle
   int mapped = 0;    ///< so many times
@@ -58,21 +56,16 @@ struct Arena {
   Arena() : size(std::max(static_cast<size_t>(gpu().memory) * addresses, fewest_addresses)) {
     void* const memory =
         mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-      std::perror("emulator: no room for addresses");
-      std::abort();
-    }
+    if (memory == MAP_FAILED) fault_of_system("emulator: mmap");
     begin = static_cast<char*>(memory);
   }
   void allow(int protection) const {
-    if (reached > 0 && mprotect(begin, reached, protection) != 0) {
-      std::perror("emulator: mprotect");
-      std::abort();
-    }
+    if (reached > 0 && mprotect(begin, reached, protection) != 0)
+      fault_of_system("emulator: mprotect");
   }
 };
 
-/// Of each GPU that has been asked for memory.
+/// Arena of each GPU that has been asked for memory.
 std::array<std::unique_ptr<Arena>, most_gpus> arenas;
 
 Arena& arena(int gpu) {
@@ -102,7 +95,7 @@ bool spans(const Arena& a, size_t offset, size_t bytes) {
   return found != a.blocks.end() && found->second.reserved && found->second.size == bytes;
 }
 
-/// What is at these addresses from now on: a page, or nothing.
+/// Puts a page at these addresses, or nothing.
 void put(const Arena& a, size_t offset, const uint64_t* page) {
   if (!gpu().computes) return;
   const int protection = a.open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
@@ -112,18 +105,13 @@ void put(const Arena& a, size_t offset, const uint64_t* page) {
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)
                               : mmap(at, physical_page, protection, MAP_SHARED | MAP_FIXED, a.file,
                                      static_cast<off_t>(*page * physical_page));
-  if (got == at) return;
-  std::perror("emulator: mmap");
-  std::abort();
+  if (got != at) fault_of_system("emulator: mmap");
 }
 
 void fill_page(const Arena& a, uint64_t page) {
   void* const memory = mmap(nullptr, physical_page, PROT_READ | PROT_WRITE, MAP_SHARED, a.file,
                             static_cast<off_t>(page * physical_page));
-  if (memory == MAP_FAILED) {
-    std::perror("emulator: mmap");
-    std::abort();
-  }
+  if (memory == MAP_FAILED) fault_of_system("emulator: mmap");
   std::memset(memory, no_number, physical_page);
   munmap(memory, physical_page);
 }
@@ -160,10 +148,7 @@ void* allocate(int gpu, size_t bytes) {
   const size_t size = round_up(std::max<size_t>(bytes, 1), bytes >= large ? large_page : alignment);
   if (size > static_cast<size_t>(emulator::gpu().memory) - a.used) return nullptr;
   const size_t offset = gap(a, size);
-  if (offset == a.size) {
-    std::fprintf(stderr, "emulator: no more addresses\n");
-    std::abort();
-  }
+  if (offset == a.size) fault("no more addresses");
   a.blocks[offset] = {size};
   a.used += size;
   a.reached = std::max(a.reached, round_up(offset + size, page));
@@ -227,10 +212,8 @@ uint64_t create_page(int gpu) {
   if (physical_page > static_cast<size_t>(emulator::gpu().memory) - a.used) return 0;
   if (a.file < 0) {
     a.file = memfd_create("emulated GPU", MFD_CLOEXEC);
-    if (a.file < 0 || ftruncate(a.file, emulator::gpu().memory + (1 << 21)) != 0) {
-      std::perror("emulator: no file for memory");
-      std::abort();
-    }
+    if (a.file < 0 || ftruncate(a.file, emulator::gpu().memory + (1 << 21)) != 0)
+      fault_of_system("emulator: memfd_create");
   }
   const uint64_t page =
       a.unused.empty() ? a.pages.size() : a.unused.extract(a.unused.begin()).value();

@@ -30,9 +30,9 @@ bool allow(void* begin, size_t bytes);
 int64_t page_calls();
 
 constexpr int any_gpu = -1;
-/// Whether all bytes are of one block of that GPU.
+/// True if all bytes are of one block of that GPU.
 bool contains(const void* address, size_t bytes, int gpu = any_gpu);
-/// Whether any may be a GPU's.
+/// True if any may be a GPU's.
 bool touches(const void* address);
 
 /// A GPU's turn: while one exists, its memory can be read and written.

@@ -1,6 +1,4 @@
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -9,6 +7,7 @@
 
 #include "tests/emulator/cuda_pipeline_primitives.h"
 #include "tests/emulator/cuda_runtime.h"
+#include "tests/emulator/gpu.h"
 #include "tests/emulator/shared.h"
 
 namespace emulator {
@@ -25,11 +24,6 @@ struct Asked {
   std::deque<Group> groups;  ///< oldest first
 };
 std::map<unsigned, Asked> by_thread;
-
-[[noreturn]] void fault(const char* what) {
-  std::fprintf(stderr, "emulator: %s\n", what);
-  std::abort();
-}
 
 void write(const Copy& copy) {
   access_shared(static_cast<size_t>(copy.to - shared_memory), copy.bytes, true);

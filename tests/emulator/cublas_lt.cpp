@@ -45,12 +45,12 @@ namespace {
 constexpr uint64_t proposed = 0x66727567616cULL;  // in algorithms that the heuristic made
 constexpr int algorithms = 2;
 std::atomic<int64_t> asked = 0, issued = 0;  // for algorithms of a product; products
-/// What an algorithm was told of the addresses of a, b, c and d, and where it keeps that.
+/// Promises to an algorithm about the addresses of a, b, c and d, and where it keeps them.
 constexpr std::array promised = {
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
 constexpr size_t first_promise = 2;
-/// Where an algorithm keeps whether it divides the depth. Every algorithm that may, does.
+/// Word of an algorithm that says if it divides the depth. Every algorithm that may, does.
 constexpr size_t divides = 6;
 
 bool aligned(const cublasLtMatmulAlgo_t& algorithm, const std::array<const void*, 4>& operands) {
@@ -97,7 +97,7 @@ double rounded(cudaDataType_t type, double value) {
   return get(type, &there, 0);
 }
 
-/// Which types go together, and what an epilogue demands of memory: the documentation of
+/// Types that go together, and demands of an epilogue on memory: the documentation of
 /// cublasLtMatmul() and of CUBLASLT_MATMUL_DESC_*.
 bool supported(const Description& p, const Layout& a, const Layout& b, const Layout& d) {
   const bool wide = a.type == CUDA_R_64F;
@@ -114,7 +114,7 @@ bool supported(const Description& p, const Layout& a, const Layout& b, const Lay
   return types && bias && auxiliary;
 }
 
-/// Whether the descriptions contradict each other.
+/// True unless the descriptions contradict each other.
 bool consistent(const Description& p, const Layout& a, const Layout& b, const Layout& d) {
   const bool ta = p.operation_a == CUBLAS_OP_T, tb = p.operation_b == CUBLAS_OP_T;
   const auto dense = [](const Layout& m) { return m.rows > 0 && m.leading >= m.rows; };
@@ -144,7 +144,7 @@ struct Product {
   double alpha, beta;
   bool divided;  ///< its depth, among parts
 
-  /// Whether the library does the epilogue after the product, and not with it: of what it has
+  /// True if the library does the epilogue after the product, and not with it: of what it has
   /// rounded to d's type.
   bool apart() const {
     const auto wide = [](const Layout& m, const void* data) {

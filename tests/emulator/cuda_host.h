@@ -96,12 +96,8 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t stream);
-template <class T>
-cudaError_t cudaMalloc(T** address, size_t bytes) {
-  return cudaMalloc(reinterpret_cast<void**>(address), bytes);
-}
 
-/// Whether `device` reaches memory of `peer`: each does.
+/// Tells if `device` reaches memory of `peer`: each does.
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
 enum cudaDriverEntryPointQueryResult {
   cudaDriverEntryPointSuccess = 0,

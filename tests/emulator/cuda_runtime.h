@@ -13,7 +13,6 @@
 
 #include "tests/emulator/cuda_host.h"
 #include "tests/emulator/shared.h"
-#include "tests/emulator/thread.h"
 
 // All that a kernel calls is inlined into it, as the GPU's compiler does: shared memory is found
 // there, and products and sums become one operation across functions. On x86 only kernels may use
@@ -53,6 +52,8 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
                    std::function<void()> body);
 /// Waits for all threads of the block that have not ended.
 void barrier();
+/// Calls that lanes of a warp make together. Lanes meet that make the same.
+enum class Together : uint8_t { shuffle, shuffle_xor, shuffle_up, ballot, barrier };
 /// Waits for the lanes that the mask names to do the same. A shuffle's answer is what lane `from`
 /// has shown, a ballot's which lanes have shown anything but 0.
 uint64_t with_warp(Together what, unsigned mask, uint64_t shown, unsigned from);
@@ -101,11 +102,6 @@ T __shfl_sync(unsigned mask, T x, int lane) {
   return emulator::shuffle(emulator::Together::shuffle, mask, x, static_cast<unsigned>(lane) % 32);
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T x, int distance) {
-  const unsigned lane = emulator::lane(), from = lane + static_cast<unsigned>(distance);
-  return emulator::shuffle(emulator::Together::shuffle_down, mask, x, from < 32 ? from : lane);
-}
-template <class T>
 T __shfl_up_sync(unsigned mask, T x, int distance) {
   const unsigned lane = emulator::lane(), by = static_cast<unsigned>(distance);
   return emulator::shuffle(emulator::Together::shuffle_up, mask, x, lane >= by ? lane - by : lane);
@@ -120,35 +116,10 @@ inline float __uint_as_float(uint32_t bits) {
   std::memcpy(&x, &bits, sizeof(x));
   return x;
 }
-inline uint32_t __float_as_uint(float x) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof(bits));
-  return bits;
-}
 inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
 inline float __fdividef(float x, float y) { return x / y; }
-inline float __frcp_rn(float x) { return 1 / x; }
-inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
-inline float rsqrt(float x) { return 1 / std::sqrt(x); }
-inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
-template <class T>
-T __ldg(const T* x) {
-  emulator::require_global(x);
-  return *x;
-}
-template <class T>
-T __ldcs(const T* x) {
-  emulator::require_global(x);
-  return *x;
-}
-template <class T>
-void __stcs(T* to, T x) {
-  emulator::require_global(to);
-  *to = x;
-}
 template <class T>
 void __stwb(T* to, T x) {
   emulator::require_global(to);
@@ -157,22 +128,15 @@ void __stwb(T* to, T x) {
 inline float __fmul_rn(float x, float y) { return emulator::apart(x * y); }
 inline float __fadd_rn(float x, float y) { return emulator::apart(x + y); }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
-inline double __dmul_rn(double x, double y) { return emulator::apart(x * y); }
-inline double __dadd_rn(double x, double y) { return emulator::apart(x + y); }
 
-using std::abs;
-using std::cos;
 using std::exp;
 using std::exp2;
 using std::fma;
 using std::fmax;
-using std::fmin;
-using std::isnan;
 using std::log;
 using std::max;
 using std::min;
 using std::rint;
-using std::sin;
 using std::sqrt;
 using std::tanh;
 inline void sincospi(double x, double* s, double* c) {

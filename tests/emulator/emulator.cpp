@@ -1,24 +1,41 @@
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+#include <cstdint>
 #include <numeric>
 #include <random>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "kernels/support/fiber.h"
 #include "tests/emulator/cuda_pipeline_primitives.h"
 #include "tests/emulator/cuda_runtime.h"
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/shared.h"
 #include "tests/emulator/streams.h"
-#include "tests/emulator/thread.h"
 
 emulator::Index threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 namespace emulator {
 namespace {
+
+enum class State : uint8_t { runnable, at_barrier, at_warp_call, ended };
+
+struct WarpCall {
+  Together what = Together::barrier;
+  unsigned mask = 0;
+  uint64_t shown = 0;
+  unsigned from = 0;  ///< the lane whose `shown` a shuffle answers
+
+  uint64_t answer = 0;
+};
+
+struct Thread {
+  frugal::kernels::Fiber fiber;
+  State state = State::runnable;
+  WarpCall call;
+};
 
 constexpr unsigned warp = 32, most_threads = 1024;
 constexpr size_t stack_bytes = size_t{64} << 10;
@@ -68,11 +85,6 @@ bool release_block() {
   return true;
 }
 
-[[noreturn]] void fault(const char* what) {
-  std::fprintf(stderr, "emulator: %s\n", what);
-  std::abort();
-}
-
 [[noreturn]] void stuck() {
   for (unsigned t = 0; t < threads; ++t)
     if (all[t].state == State::at_warp_call)
@@ -80,7 +92,44 @@ bool release_block() {
   fault("threads of a block wait at different barriers");
 }
 
-/// Whether a lane of any warp goes on.
+bool named(unsigned mask, size_t lane) { return (mask >> lane & 1U) != 0; }
+
+/// A lane that has ended, or that there is not, never arrives.
+bool complete(const WarpCall& call, std::span<const Thread> warp) {
+  for (size_t lane = 0; lane < 32; ++lane) {
+    if (!named(call.mask, lane)) continue;
+    if (lane >= warp.size() || warp[lane].state != State::at_warp_call) return false;
+    const WarpCall& other = warp[lane].call;
+    if (other.what != call.what || other.mask != call.mask) return false;
+  }
+  return true;
+}
+
+void answer(unsigned mask, std::span<Thread> warp) {
+  uint64_t votes = 0;
+  for (size_t lane = 0; lane < warp.size(); ++lane)
+    if (named(mask, lane) && warp[lane].call.shown != 0) votes |= uint64_t{1} << lane;
+  for (size_t lane = 0; lane < warp.size(); ++lane) {
+    if (!named(mask, lane)) continue;
+    WarpCall& call = warp[lane].call;
+    call.answer = call.what == Together::ballot ? votes : warp[call.from].call.shown;
+    warp[lane].state = State::runnable;
+  }
+}
+
+/// Lets those lanes of a warp go on whose masks name none that is not at the same call. Returns
+/// their mask.
+unsigned answer_calls(std::span<Thread> warp) {
+  unsigned answered = 0;
+  for (const Thread& thread : warp) {
+    if (thread.state != State::at_warp_call || !complete(thread.call, warp)) continue;
+    answered |= thread.call.mask;
+    answer(thread.call.mask, warp);
+  }
+  return answered;
+}
+
+/// Answers calls of warps. True if a lane of any goes on.
 bool answer_warps() {
   bool any = false;
   for (unsigned first = 0; first < threads; first += warp) {
@@ -161,10 +210,6 @@ void run(const cudaLaunchConfig_t& config, const void* kernel, const std::functi
     end_shared();
   }
 }
-
-}  // namespace
-
-namespace {
 
 /// Loads a kernel's code when it is first launched, unless all was loaded at first. Loading waits
 /// until no kernel waits for other ranks on the GPU.

@@ -6,11 +6,16 @@
 /// The emulated GPUs, for tests: what they are, and what happens to them.
 namespace emulator {
 
+/// Ends the program, and says what no GPU or driver would have done.
+[[noreturn]] void fault(const char* what);
+/// Ends the program where the system refuses something, and says why by errno.
+[[noreturn]] void fault_of_system(const char* what);
+
 constexpr int most_gpus = 8;
 
-/// What each of them is; they are alike.
+/// Properties of each GPU; all are alike.
 struct Gpu {
-  /// Whether kernels and products compute. Without, everything is issued, allocated and waited for
+  /// True if kernels and products compute. Without, everything is issued, allocated and waited for
   /// as ever, so that runs of any size end soon; their numbers mean nothing.
   bool computes = true;
   int count = 1;                  ///< how many there are, at most `most_gpus`
@@ -32,15 +37,15 @@ struct Gpu {
   int64_t largest_block = std::numeric_limits<int64_t>::max();
 };
 
-/// From the environment: FRUGAL_EMULATED_COMPUTE=0, they do not compute; FRUGAL_EMULATED_GPUS, how
+/// Reads the environment: FRUGAL_EMULATED_COMPUTE=0, they do not compute; FRUGAL_EMULATED_GPUS, how
 /// many the machine has; CUDA_VISIBLE_DEVICES, which of them; FRUGAL_EMULATED_LARGEST, a block's
 /// MiB; FRUGAL_EMULATED_NAME, that of a GPU of hardware/; CUDA_MODULE_LOADING=EAGER, kernels are
 /// loaded at first. Read by the first call, as CUDA does. What tests change, they change before it.
 Gpu& gpu();
-/// Which of the machine's a device of this process is.
+/// Number that a device of this process has on the machine.
 int number_on_machine(int device);
 
-/// What seeds the order of threads, blocks and streams from now on.
+/// Seeds the order of threads, blocks and streams.
 void set_seed(uint64_t seed);
 
 /// The `count`th piece of work from now on that a stream executes is to touch what is nobody's, as
@@ -48,9 +53,9 @@ void set_seed(uint64_t seed);
 /// FRUGAL_EMULATED_FAILURE says.
 void fail_after(int64_t count);
 
-/// How often cuBLASLt was asked for algorithms so far: what is chosen once is asked for once.
+/// Number of times that cuBLASLt was asked for algorithms: what is chosen once is asked for once.
 int64_t asked_for_algorithms();
-/// How many products were issued so far.
+/// Number of products that were issued so far.
 int64_t products();
 
 }  // namespace emulator

@@ -18,15 +18,10 @@
 namespace emulator {
 namespace {
 
-/// Of the file, for what one rank brings at a time.
+/// Bytes of the file for what one rank brings at a time.
 constexpr int64_t room = int64_t{1} << 30;
 
-[[noreturn]] void end(const char* what) {
-  std::perror(what);
-  std::abort();
-}
-
-/// Of a machine by its name.
+/// Number of a GPU among those of all machines, by their names.
 uint64_t number_everywhere(int gpu) {
   std::array<char, 256> machine{};
   gethostname(machine.data(), machine.size() - 1);
@@ -36,12 +31,12 @@ uint64_t number_everywhere(int gpu) {
 
 int64_t bytes_of(const Part& part, int64_t count) { return count * size_of(part.type); }
 
-/// Of each GPU, taken by kernels that have begun.
+/// Places of each GPU that kernels have taken which have begun.
 std::array<int, most_gpus> places_taken{};
 
 }  // namespace
 
-/// What a rank has issued at a time: it begins when the GPU has places for its blocks.
+/// Kernel of what a rank has issued at a time: it begins when the GPU has places for its blocks.
 class Member::Kernel {
  public:
   explicit Kernel(Member& of) : of_(of) { ++of_.under_way_; }
@@ -65,7 +60,7 @@ class Member::Kernel {
   bool begun_ = false, ended_ = false;
 };
 
-/// What one rank brings to what it does with some others. A number is that of the last one.
+/// Contribution of one rank to what it does with some others. A number is that of the last one.
 struct Member::Slot {
   std::atomic<bool> called;
   std::atomic<uint64_t> brought, taken;
@@ -94,9 +89,10 @@ struct Member::Shared {
 Member::Member(const std::string& file, int rank, int size, int gpu, int blocks)
     : name_(file), rank_(rank), size_(size), gpu_(gpu), blocks_(blocks) {
   file_ = open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file_ < 0 || ftruncate(file_, sizeof(Shared)) != 0) end("emulator: no file to share");
+  if (file_ < 0 || ftruncate(file_, sizeof(Shared)) != 0)
+    fault_of_system("emulator: no file to share");
   void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  if (memory == MAP_FAILED) end("emulator: no memory to share");
+  if (memory == MAP_FAILED) fault_of_system("emulator: no memory to share");
   shared_ = static_cast<Shared*>(memory);
 }
 
@@ -184,17 +180,19 @@ void Member::issue(cudaStream_t stream, const std::vector<Step>& steps) {
   std::vector<std::pair<Step, uint64_t>> all;
   for (const Step& step : steps) {
     const uint64_t number = ++issued_[{step.between, step.place}];
-    push_part(stream, [own, step, number] { own->bring(step, number); });
+    push(
+        stream, [own, step, number] { own->bring(step, number); }, false);
     all.emplace_back(step, number);
   }
-  hold_part(stream, [own, kernel, all = std::move(all)] {
+  const auto over = [own, kernel, all = std::move(all)] {
     // What one of them waits for another may do: all are looked at.
-    const bool over = std::count_if(all.begin(), all.end(), [&](const auto& each) {
+    const bool done = std::count_if(all.begin(), all.end(), [&](const auto& each) {
                         return !own->over(each.first, each.second);
                       }) == 0;
-    if (over) kernel->end();
-    return over;
-  });
+    if (done) kernel->end();
+    return done;
+  };
+  hold(stream, over, false);
 }
 
 void Member::bring(const Step& step, uint64_t number) const {
@@ -211,7 +209,7 @@ void Member::bring(const Step& step, uint64_t number) const {
         bytes_of(part, part.joint == Joint::reduce_scatter ? part.count * size_ : part.count);
     if (bytes > room || pwrite(file_, part.from, static_cast<size_t>(bytes),
                                room * (1 + (&own - shared_->slots.data()))) != bytes)
-      end("emulator: what a rank brings could not be written");
+      fault_of_system("emulator: what a rank brings could not be written");
   }
   own.brought = number;
 }
@@ -230,7 +228,7 @@ bool Member::over(const Step& step, uint64_t number) const {
   return std::all_of(all.begin(), all.end(), [&](const Slot* s) { return s->taken >= number; });
 }
 
-/// Where they are not, the library would hang, or write what nobody asked for.
+/// Ends the program where ranks differ: the library would hang, or write what nobody asked for.
 void Member::check_same(const std::vector<Slot*>& all) {
   constexpr std::array names = {"all-reduce", "all-gather", "reduce-scatter", "broadcast",
                                 "message"};
@@ -250,7 +248,7 @@ void Member::read(const Step& step, int place, int64_t first, int64_t count, voi
   const int64_t bytes = bytes_of(step.part, count);
   const int64_t at = room * (1 + (&of - shared_->slots.data())) + bytes_of(step.part, first);
   if (pread(file_, to, static_cast<size_t>(bytes), at) != bytes)
-    end("emulator: what a rank has brought could not be read");
+    fault_of_system("emulator: what a rank has brought could not be read");
 }
 
 void Member::take(const Step& step) const {

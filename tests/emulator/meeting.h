@@ -11,14 +11,14 @@
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/streams.h"
 
-/// What several emulated GPUs do together: collectives and messages, of the threads of a process or
+/// Collectives and messages of several emulated GPUs, of the threads of a process or
 /// of processes that see each other's files. Used within calls (streams.h).
 namespace emulator {
 
-/// What all of a communicator do, or one with another.
+/// Kind of work that all of a communicator do, or one with another.
 enum class Joint : uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, message };
 
-/// What one GPU brings to it: arguments of NCCL's call.
+/// Part of one GPU in it: arguments of NCCL's call.
 struct Part {
   Joint joint;
   const void* from;  ///< null for the receiver of a message
@@ -54,11 +54,11 @@ class Member : public std::enable_shared_from_this<Member> {
   /// or this rank is there already, or another number of ranks was said.
   bool join();
   bool complete() const;
-  /// Whether a process of the others' has ended before it has left.
+  /// True if a process of the others' has ended before it has left.
   bool lost() const;
   /// Notes that this rank has called for these steps.
   void call(const std::vector<Step>& steps);
-  /// Whether they can be issued: the first message from one rank to another connects the two, for
+  /// True if they can be issued: the first message from one rank to another connects the two, for
   /// which both must have called for it.
   bool connected(const std::vector<Step>& steps) const;
   /// Issues these steps to its stream, as one: it goes on when all have been done.
@@ -66,12 +66,12 @@ class Member : public std::enable_shared_from_this<Member> {
 
   /// Notes that this rank is to be finalized.
   void finalize();
-  /// Whether that is so of all, and all that this one has issued is over.
+  /// True if that is so of all, and all that this one has issued is over.
   bool finalized() const;
   /// Ends what this rank has issued, and what it will, undone.
   void abort() { aborted_ = true; }
   void leave();
-  /// Whether every rank of this process that had joined has left: they end together.
+  /// True if every rank of this process that had joined has left: they end together.
   bool left() const;
 
  private:

@@ -21,7 +21,7 @@ namespace {
 
 int alive = 0, ended_by_abort = 0, broken = -1;
 
-/// What communicators that have ended still hold, by the file in which their ranks met.
+/// Memory that communicators which have ended still hold, by the file in which their ranks met.
 std::multimap<std::string, void*> held;
 
 void give_back(const std::string& file) {
@@ -29,7 +29,7 @@ void give_back(const std::string& file) {
     emulator::arena::release(first->second);
 }
 
-/// What this thread has called since ncclGroupStart().
+/// Calls of this thread since ncclGroupStart().
 struct Together {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
@@ -79,7 +79,7 @@ struct ncclComm {
     member->call(asked);
     return ncclInProgress;
   }
-  /// Whether nothing is in progress any more.
+  /// True if nothing is in progress any more.
   bool settled() {
     if (polls > 0) --polls;
     if (!asked.empty() && polls == 0 && member->connected(asked))
@@ -87,7 +87,7 @@ struct ncclComm {
     ready = member->complete();
     return ready && asked.empty() && (!finalizing || (polls == 0 && member->finalized()));
   }
-  /// Whether so many elements are memory of this rank's GPU.
+  /// True if so many elements are memory of this rank's GPU.
   bool holds(const void* data, int64_t count, DType type) const {
     return emulator::arena::contains(data, static_cast<size_t>(count * size_of(type)), gpu);
   }

@@ -71,12 +71,12 @@ ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int from, n
                       cudaStream_t stream);
 
 namespace emulator::nccl {
-/// From now on the communicators of this rank report an error.
+/// Has the communicators of this rank report an error from now on.
 void break_rank(int rank);
 /// All are whole again.
 void repair();
 /// Communicators that were made and not yet destroyed or aborted.
 int communicators();
-/// How many of them ended by an abort so far.
+/// Number of them that ended by an abort so far.
 int aborted();
 }  // namespace emulator::nccl

@@ -16,6 +16,16 @@
 
 namespace emulator {
 
+void fault(const char* what) {
+  std::fprintf(stderr, "emulator: %s\n", what);
+  std::abort();
+}
+
+void fault_of_system(const char* what) {
+  std::perror(what);
+  std::abort();
+}
+
 int setting(const char* name, int otherwise, int most) {
   const char* const wanted = std::getenv(name);
   if (wanted == nullptr) return otherwise;
@@ -74,7 +84,7 @@ thread_local int current = 0;
 
 bool exists(int device) { return device >= 0 && device < gpu().count; }
 
-/// Whether a copy's end may be where `kind` says that it is.
+/// True if a copy's end may be where `kind` says that it is.
 bool is_device(const void* address, size_t bytes) { return arena::contains(address, bytes); }
 bool fits(const void* address, size_t bytes, bool device) {
   return device ? is_device(address, bytes) : !arena::touches(address);
@@ -106,43 +116,35 @@ cudaError_t remember(cudaError_t error) {
 
 }  // namespace emulator
 
-const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaErrorInvalidValue:
-      return "invalid argument";
-    case cudaErrorMemoryAllocation:
-      return "out of memory";
-    case cudaErrorInvalidConfiguration:
-      return "invalid configuration argument";
-    case cudaErrorInvalidDevice:
-      return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle:
-      return "invalid resource handle";
-    case cudaErrorIllegalAddress:
-      return "an illegal memory access was encountered";
-    default:
-      return error == cudaSuccess ? "no error" : "an error";
-  }
+namespace {
+
+struct ErrorWords {
+  cudaError_t error;
+  const char *name, *text;
+};
+
+constexpr ErrorWords errors_in_words[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+     "invalid configuration argument"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress",
+     "an illegal memory access was encountered"},
+};
+
+ErrorWords in_words(cudaError_t error) {
+  for (const ErrorWords& known : errors_in_words)
+    if (known.error == error) return known;
+  return {error, "cudaError", "an error"};
 }
 
-const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-    case cudaErrorInvalidValue:
-      return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation:
-      return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidConfiguration:
-      return "cudaErrorInvalidConfiguration";
-    case cudaErrorInvalidDevice:
-      return "cudaErrorInvalidDevice";
-    case cudaErrorInvalidResourceHandle:
-      return "cudaErrorInvalidResourceHandle";
-    case cudaErrorIllegalAddress:
-      return "cudaErrorIllegalAddress";
-    default:
-      return error == cudaSuccess ? "cudaSuccess" : "cudaError";
-  }
-}
+}  // namespace
+
+const char* cudaGetErrorString(cudaError_t error) { return in_words(error).text; }
+const char* cudaGetErrorName(cudaError_t error) { return in_words(error).name; }
 
 cudaError_t cudaGetLastError() {
   const emulator::Call call;

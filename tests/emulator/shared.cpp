@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "tests/emulator/cuda_runtime.h"
+#include "tests/emulator/gpu.h"
 #include "tests/emulator/streams.h"
 
 namespace {
 
-/// As EMULATED_SHARED writes it.
+/// Note as EMULATED_SHARED writes it.
 struct Note {
   const char* code;
   emulator::SharedVariable* variable;
@@ -42,7 +43,7 @@ constexpr size_t without_asking = size_t{48} << 10;
 
 using Variables = std::map<SharedVariable*, size_t>;  ///< and their bytes
 
-/// By the kernel. A declaration that is inlined several times is one variable.
+/// Variables by kernel. A declaration that is inlined several times is one variable.
 const std::map<const void*, Variables>& declarations() {
   static const auto all = [] {
     std::map<const void*, Variables> by_kernel;
@@ -63,7 +64,7 @@ const Variables& declared_by(const void* kernel) {
 
 size_t in_lines(size_t bytes) { return (bytes + line - 1) / line * line; }
 
-/// What was asked for by cudaFuncSetAttribute(), by GPU and kernel.
+/// Bytes that cudaFuncSetAttribute() was asked for, by GPU and kernel.
 std::map<std::pair<int, const void*>, size_t> asked;
 
 const Variables* running = nullptr;  ///< of the kernel whose block runs
@@ -76,7 +77,7 @@ struct Access {
 };
 /// Readers beside the last one, since a barrier of the block.
 enum class Others : uint8_t { none, of_its_warp, of_several };
-/// What was last done to four bytes.
+/// Last accesses to four bytes.
 struct Word {
   Access written, read;
   Others others = Others::none;
@@ -85,15 +86,10 @@ constexpr size_t word = 4, warp = 32, most_warps = 32;
 Word words[most_shared_bytes / word];
 uint64_t epoch = 0, warp_epochs[most_warps];
 
-/// Whether nothing orders the access before this one of the thread, which is another's.
+/// True if nothing orders the access before this one of the thread, which is another's.
 bool beside(const Access& before, const Access& now) {
   if (before.epoch != now.epoch || before.thread == now.thread) return false;
   return before.thread / warp != now.thread / warp || before.warp_epoch == now.warp_epoch;
-}
-
-[[noreturn]] void fault(const char* what) {
-  std::fprintf(stderr, "emulator: %s\n", what);
-  std::abort();
 }
 
 [[noreturn]] void race(const Access& before, const Access& now, size_t offset) {

@@ -9,7 +9,7 @@
 /// in the kernel's code, into which all that it calls is inlined.
 namespace emulator {
 
-/// Where a variable lies while its kernel runs; nowhere else.
+/// Place of a variable while its kernel runs; null at other times.
 struct SharedVariable {
   void* begin;
 };
@@ -18,11 +18,11 @@ void* place_of(const SharedVariable& variable);
 
 /// Bytes of what the kernel declares, each variable at a multiple of 16.
 size_t declared_shared(const void* kernel);
-/// What a GPU says of a launch with so many bytes more.
+/// Answer of a GPU to a launch with so many bytes more.
 cudaError_t allows_shared(const void* kernel, size_t dynamic_bytes);
 void* dynamic_shared();
 
-/// What a kernel's block has before it begins: no numbers.
+/// Fills the block's memory with no numbers before it begins.
 void begin_shared(const void* kernel, size_t dynamic_bytes);
 /// Aborts where something was written behind.
 void end_shared();
@@ -36,7 +36,7 @@ void access_shared(size_t offset, size_t bytes, bool writes);
 void require_global(const void* address);
 
 constexpr size_t most_shared_bytes = size_t{227} << 10;
-/// Of blocks, one after the other.
+/// Memory of blocks, one after the other.
 extern unsigned char shared_memory[];
 
 }  // namespace emulator

@@ -67,7 +67,7 @@ class Queue {
 
 Queue calls;
 thread_local int depth = 0;  // of calls within calls
-/// What happens when so many calls were made.
+/// Work that is due when so many calls were made.
 std::multimap<uint64_t, std::function<void()>> later;
 uint64_t calls_so_far = 0;
 
@@ -108,7 +108,7 @@ class Turn {
   std::optional<arena::Open> open_;
 };
 
-/// After a failure streams go on with nothing but their events.
+/// Streams go on after a failure with nothing but their events.
 void execute(const Work& work, int gpu, Turn& turn) {
   if (work.reached) *work.reached = {true, seconds()};
   if (!work.execute) return;
@@ -133,7 +133,7 @@ bool step(Turn& turn) {
 
 bool idle(const CUstream_st* stream) { return stream->queue.empty(); }
 
-/// Whether another thread or process may yet do what the stream waits for.
+/// True if another thread or process may yet do what the stream waits for.
 bool held(const CUstream_st* stream) { return !idle(stream) && stream->queue.front().over; }
 
 void enqueue(cudaStream_t stream, Work work) {
@@ -188,24 +188,14 @@ cudaError_t state(int gpu) { return error_of(gpu); }
 
 bool is_current(cudaStream_t stream) { return stream == nullptr || stream->gpu == current_gpu(); }
 
-void push(cudaStream_t stream, std::function<void()> work) {
+void push(cudaStream_t stream, std::function<void()> work, bool launch) {
   const Call call;
-  enqueue(stream, {.execute = std::move(work), .launch = true});
+  enqueue(stream, {.execute = std::move(work), .launch = launch});
 }
 
-void push_part(cudaStream_t stream, std::function<void()> work) {
+void hold(cudaStream_t stream, std::function<bool()> over, bool launch) {
   const Call call;
-  enqueue(stream, {.execute = std::move(work)});
-}
-
-void hold(cudaStream_t stream, std::function<bool()> over) {
-  const Call call;
-  enqueue(stream, {.execute = nullptr, .over = std::move(over), .launch = true});
-}
-
-void hold_part(cudaStream_t stream, std::function<bool()> over) {
-  const Call call;
-  enqueue(stream, {.execute = nullptr, .over = std::move(over)});
+  enqueue(stream, {.execute = nullptr, .over = std::move(over), .launch = launch});
 }
 
 void execute_until(int gpu, const std::function<bool()>& condition) {
@@ -214,10 +204,7 @@ void execute_until(int gpu, const std::function<bool()>& condition) {
   while (!condition()) {
     if (step(turn)) continue;
     if (error_of(gpu) != cudaSuccess) return;
-    if (!anything_held()) {
-      std::fprintf(stderr, "emulator: streams wait for what nobody does\n");
-      std::abort();
-    }
+    if (!anything_held()) fault("streams wait for what nobody does");
     turn.end();
     Call::pause();
   }

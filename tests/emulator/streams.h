@@ -24,28 +24,25 @@ class Call {
   static void after(int calls, std::function<void()> what);
 };
 
-/// Whether something has happened on a stream, and when.
+/// Moment of a stream: whether it has passed, and when.
 struct Moment {
   bool passed = false;
   double seconds = 0;
 };
 
 /// Issues work; executed at once where `stream` is null, which waits for no other stream, as those
-/// of cudaStreamNonBlocking have it.
-void push(cudaStream_t stream, std::function<void()> work);
+/// of cudaStreamNonBlocking have it. launch: not a part of the launch before it.
+void push(cudaStream_t stream, std::function<void()> work, bool launch = true);
 /// Holds the stream until other GPUs have done what `over` asks for.
-void hold(cudaStream_t stream, std::function<bool()> over);
-/// The same for what follows a hold and is a part of that launch.
-void push_part(cudaStream_t stream, std::function<void()> work);
-void hold_part(cudaStream_t stream, std::function<bool()> over);
+void hold(cudaStream_t stream, std::function<bool()> over, bool launch = true);
 
 /// Executes what is issued until the condition holds, or that GPU has failed. Aborts where neither
 /// can be: where nothing is left to execute, and no stream waits for other GPUs.
 void execute_until(int gpu, const std::function<bool()>& condition);
-/// The same for a call that every thread's calls may wait for: aborts, naming it, where nothing
+/// Executes for a call that every thread's calls may wait for: aborts, naming it, where nothing
 /// goes on for seconds, because who could go on waits too.
 void execute_until(const char* call, const std::function<bool()>& condition);
-/// Whether kernels wait for other GPUs on this one, or on any of the process.
+/// True if kernels wait for other GPUs on this one, or on any of the process.
 bool anything_held(int gpu);
 bool anything_held();
 /// Executes what can be, where this GPU has a kernel in a queue that will wait for other GPUs: on a
@@ -57,12 +54,12 @@ void execute_some();
 int64_t queued();
 void seed_turns(uint64_t seed);
 
-/// Of the calling thread, as cudaSetDevice() has it.
+/// GPU of the calling thread, as cudaSetDevice() has it.
 int current_gpu();
-/// Whether the stream is the current GPU's, as it has to be where a kernel is launched.
+/// True if the stream is the current GPU's, as it has to be where a kernel is launched.
 bool is_current(cudaStream_t stream);
 
-/// What every call about a GPU returns: cudaSuccess until work fails. What a call itself issues
+/// Result of every call about a GPU: cudaSuccess until work fails. Work that a call itself issues
 /// fails later.
 cudaError_t state(int gpu = current_gpu());
 /// A number of the environment, from 0 to `most`. Aborts where it is something else.

@@ -50,7 +50,7 @@ int nvmlDeviceGetMaxClockInfo(void*, int clock, unsigned* mhz) {
 }
 int nvmlDeviceGetApplicationsClock(void*, int, unsigned*) { return not_supported; }
 int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) { return set(milliwatts, 412500U); }
-/// As much as that power is, all the time.
+/// Energy of that power, all the time.
 int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* millijoules) {
   const std::chrono::duration<double> time = std::chrono::steady_clock::now().time_since_epoch();
   return set(millijoules, static_cast<unsigned long long>(412500 * time.count()));

@@ -12,6 +12,7 @@
 #include "engine/comm/communicator.h"
 #include "engine/comm/nccl/nccl.h"
 #include "engine/comm/nccl/watch.h"
+#include "kernels/cuda/error.h"
 #include "kernels/support/bytes.h"
 #include "kernels/support/error.h"
 

@@ -138,7 +138,7 @@ struct Scales {
   A gradient, softcap;
 };
 
-/// Of a multiprocessor, at least, where it counts.
+/// Blocks that a multiprocessor has at least, where it counts.
 template <bool wide, class A>
 inline constexpr int blocks_with = wide && sizeof(A) == 4 ? 2 : 1;
 

@@ -7,8 +7,10 @@
 #include <string_view>
 #include <thread>
 
-namespace frugal::kernels::cuda {
+#include "kernels/cuda/error.h"
+#include "kernels/device_work.h"
 
+namespace frugal::kernels::cuda {
 namespace {
 
 const char* next_step(cudaError_t error) {
@@ -43,13 +45,22 @@ void fail(cudaError_t error, const char* call, const char* file, int line) {
 }
 
 void Launch::wait_for(cudaEvent_t event) const {
-  if (look == nullptr) return check(cudaEventSynchronize(event), "cudaEventSynchronize");
+  if (watch == nullptr) return check(cudaEventSynchronize(event), "cudaEventSynchronize");
   cudaError_t state = cudaSuccess;
   while ((state = cudaEventQuery(event)) == cudaErrorNotReady) {
-    (*look)();
+    watch->look();
     std::this_thread::yield();
   }
   check(state, "cudaEventQuery");
+}
+
+void Launch::count_launch() const {
+  if (calls != nullptr) ++calls->launches;
+}
+
+void Launch::count_library_call() const {
+  count_launch();
+  if (calls != nullptr) ++calls->library_calls;
 }
 
 void allow_dynamic_shared(const void* kernel, size_t bytes) {

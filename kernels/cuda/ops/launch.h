@@ -2,22 +2,15 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
-#include <functional>
-#include <stdexcept>
-#include <string>
+#include <cstdint>
 #include <utility>
 
-#include "kernels/device_work.h"
+// Every kernel's file includes this, and nvcc reads it five times: it has no heavy header.
+namespace frugal::kernels {
+struct HostCalls;
+}
 
 namespace frugal::kernels::cuda {
-
-/// A call of CUDA, cuBLAS, cuDNN or NCCL that failed: which one, where, why, and what to do.
-struct CudaError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// "kernels/cuda/device.cpp:17" of a file's path and a line.
-std::string place(const char* file, int line);
 
 [[noreturn]] void fail(cudaError_t error, const char* call, const char* file, int line);
 
@@ -41,25 +34,27 @@ class Scratch {
   }
 };
 
+/// Looks after the other ranks while the host waits for a GPU.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  /// Throws where a rank is lost.
+  virtual void look() const = 0;
+};
+
 /// Stream and device that kernels are launched on.
 struct Launch {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
   size_t shared_memory = size_t{48} << 10;  ///< bytes that a block may have
   Scratch* scratch = nullptr;
-  HostCalls* calls = nullptr;  ///< counts them, where it is set
-  /// Looks whether the other ranks are there; throws where one is lost. Null where there are none.
-  const std::function<void()>* look = nullptr;
+  HostCalls* calls = nullptr;    ///< counts them, where it is set
+  const Watch* watch = nullptr;  ///< null where there are no other ranks
 
   /// Waits for the event, and looks again and again while it does.
   void wait_for(cudaEvent_t event) const;
-  void count_launch() const {
-    if (calls != nullptr) ++calls->launches;
-  }
-  void count_library_call() const {
-    count_launch();
-    if (calls != nullptr) ++calls->library_calls;
-  }
+  void count_launch() const;
+  void count_library_call() const;
 };
 
 /// Lets blocks of the kernel have so much dynamic shared memory on the thread's current device.

@@ -4,7 +4,7 @@
 
 #include "engine/comm/nccl/nccl.h"
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/ops/launch.h"
+#include "kernels/cuda/error.h"
 #include "kernels/support/error.h"
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/nccl.h"

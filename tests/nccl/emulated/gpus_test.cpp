@@ -6,6 +6,7 @@
 
 #include "engine/comm/communicator.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/error.h"
 #include "tests/emulator/expect_fault.h"
 #include "tests/emulator/gpu.h"
 #include "tests/main/left_out.h"

@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "engine/comm/nccl/nccl.h"
+#include "kernels/cuda/error.h"
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/ops/launch.h"
 #include "tests/emulator/gpu.h"
 #include "tests/engine/comm/group.h"
 #include "tests/nccl/cluster.h"

@@ -1,4 +1,4 @@
-#include "kernels/cuda/occupy.h"
+#include "kernels/cuda/device_kernels.h"
 
 namespace frugal::kernels::cuda {
 namespace {
@@ -44,21 +44,30 @@ __global__ void stream_through(Word* words, int64_t part, uint64_t duration, dou
   }
 }
 
+__global__ void write(int64_t* words, int64_t seed, int64_t offset) {
+  words[0] = seed;
+  words[2] = offset;
+}
+
 }  // namespace
 
-void occupy(const Launch& on, double seconds, const CollectiveLoad& load, const View& memory) {
+void occupy(const Launch& on, double seconds, int blocks, double bandwidth, const View& memory) {
   if (seconds <= 0) return;
   constexpr int threads = 512;
   const auto word = static_cast<int64_t>(sizeof(Word));
-  const double rate = load.bandwidth / load.blocks / static_cast<double>(word) * 1e-9;
-  launch_with_shared(on, stream_through, load.blocks, threads, on.shared_memory,
-                     static_cast<Word*>(memory.data), memory.bytes() / word / load.blocks,
+  const double rate = bandwidth / blocks / static_cast<double>(word) * 1e-9;
+  launch_with_shared(on, stream_through, blocks, threads, on.shared_memory,
+                     static_cast<Word*>(memory.data), memory.bytes() / word / blocks,
                      static_cast<uint64_t>(seconds * 1e9), rate);
 }
 
 void occupy(cudaStream_t stream, double seconds) {
   if (seconds <= 0) return;
   launch({.stream = stream}, idle, 1, 1, static_cast<uint64_t>(seconds * 1e9));
+}
+
+void write_seed(const Launch& on, int64_t* words, int64_t seed, int64_t offset) {
+  launch(on, write, 1, 1, words, seed, offset);
 }
 
 }  // namespace frugal::kernels::cuda

@@ -1,5 +1,5 @@
-// In place of kernels/cuda/occupy.cu, which reads the GPU's clock.
-#include "kernels/cuda/occupy.h"
+// Stand-in for kernels/cuda/device_kernels.cu, which reads the GPU's clock.
+#include "kernels/cuda/device_kernels.h"
 
 #include <chrono>
 #include <thread>
@@ -15,8 +15,9 @@ void occupy(cudaStream_t stream, double seconds) {
                  [=] { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); });
 }
 
-void occupy(const Launch& on, double seconds, const CollectiveLoad& load, const View& memory) {
-  if (seconds <= 0 || load.blocks == 0) return;
+void occupy(const Launch& on, double seconds, int blocks, double /*bandwidth*/,
+            const View& memory) {
+  if (seconds <= 0 || blocks == 0) return;
   if (emulator::gpu().computes)
     emulator::push(on.stream, [=] {
       auto* const words = static_cast<float*>(memory.data);
