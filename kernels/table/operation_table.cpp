@@ -176,13 +176,6 @@ Views Expected::views(const std::vector<Operand>& operands) {
   return all;
 }
 
-const Operand& Case::operand(const std::string& name) const {
-  for (const Operand& candidate : operands) {
-    if (candidate.name == name) return candidate;
-  }
-  throw std::out_of_range("no operand " + name);
-}
-
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = rows_of_all(static_cast<const Operation*>(nullptr));
   return all;

@@ -115,7 +115,11 @@ struct Case {
   /// ∂(what is differentiated)/∂output where the backward operation takes it as an attribute.
   std::map<std::string, double> cotangents;
 
-  const Operand& operand(const std::string& name) const;
+  /// Makes f(expected, i) element i of an output, the only one.
+  template <class F>
+  void each(const std::string& output, const F& f) {
+    reference = [=](Expected& e) { e.set_all(output, [&](int64_t i) { return f(e, i); }); };
+  }
   /// Makes f(expected, operation on views in float64) the reference.
   template <class Op, class F>
   void refer(const F& f) {

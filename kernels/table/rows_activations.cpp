@@ -16,12 +16,10 @@ Case gelu(const Setting& s) {
   c.prepare = [](Values& v) { widen(v["x"]); };
   c.aliases = {{"y", "x"}};
   c.roundings = gelu_roundings;
-  c.reference = [](Expected& e) {
-    e.set_all("y", [&](int64_t i) {
-      const double x = at(e["x"], i);
-      return Rounded{gelu_of(x), std::abs(x)};  // 1 + tanh cancels on the left
-    });
-  };
+  c.each("y", [](const Expected& e, int64_t i) {
+    const double x = at(e["x"], i);
+    return Rounded{gelu_of(x), std::abs(x)};  // 1 + tanh cancels on the left
+  });
   return c;
 }
 
@@ -33,12 +31,10 @@ Case gelu_backward(const Setting& s) {
   c.prepare = [](Values& v) { widen(v["x"]); };
   c.aliases = {{"dx", "dy"}};
   c.roundings = gelu_roundings;
-  c.reference = [](Expected& e) {
-    e.set_all("dx", [&](int64_t i) {
-      const double x = at(e["x"], i), dy = at(e["dy"], i);
-      return Rounded{dy * gelu_slope(x), std::abs(dy) * gelu_slope_scale(x)};
-    });
-  };
+  c.each("dx", [](const Expected& e, int64_t i) {
+    const double x = at(e["x"], i), dy = at(e["dy"], i);
+    return Rounded{dy * gelu_slope(x), std::abs(dy) * gelu_slope_scale(x)};
+  });
   return c;
 }
 
@@ -115,9 +111,9 @@ Case soft_cap(const Setting& s, bool narrow, float cap, const std::string& x,
   c.prepare = [=](Values& v) { widen(v[x]); };
   c.aliases = {{y, x}};
   c.roundings = gated_roundings;
-  c.reference = [=, wide = static_cast<double>(cap)](Expected& e) {
-    e.set_all(y, [&](int64_t i) { return wide * std::tanh(at(e[x], i) / wide); });
-  };
+  c.each(y, [=, wide = static_cast<double>(cap)](const Expected& e, int64_t i) {
+    return wide * std::tanh(at(e[x], i) / wide);
+  });
   return c;
 }
 

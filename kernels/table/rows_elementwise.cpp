@@ -25,9 +25,7 @@ Case fill(const Setting& s) {
   Case c;
   c.operands = {{"x", s.type, s.shape(), Role::output}};
   c.bind = [](const Views& v) { return Fill{v["x"], value}; };
-  c.reference = [](Expected& e) {  // one conversion: exact
-    e.set_all("x", [](int64_t) { return static_cast<double>(value); });
-  };
+  c.each("x", [](const Expected&, int64_t) { return static_cast<double>(value); });  // exact
   return c;
 }
 
@@ -35,9 +33,7 @@ Case convert(const Setting& s, DType from, DType to) {
   Case c;
   c.operands = {{"x", from, s.shape()}, {"y", to, s.shape(), Role::output}};
   c.bind = [](const Views& v) { return Convert{v["x"], v["y"]}; };
-  c.reference = [](Expected& e) {  // rounds to nearest even: exact
-    e.set_all("y", [&](int64_t i) { return at(e["x"], i); });
-  };
+  c.each("y", [](const Expected& e, int64_t i) { return at(e["x"], i); });  // to nearest even
   return c;
 }
 
@@ -60,9 +56,9 @@ Case random_normal(const Setting& s) {
   c.operands = {{"x", s.type, s.shape(), Role::output}};
   c.bind = [=](const Views& v) { return RandomNormal{v["x"], deviation, stream, index}; };
   c.roundings = 64;  // a logarithm near 0 and a sine near its zeros lose some digits
-  c.reference = [=, wide = static_cast<double>(deviation)](Expected& e) {
-    e.set_all("x", [&](int64_t i) { return Rounded{wide * normal(stream, index.at(i)), wide}; });
-  };
+  c.each("x", [=, wide = static_cast<double>(deviation)](const Expected&, int64_t i) {
+    return Rounded{wide * normal(stream, index.at(i)), wide};
+  });
   return c;
 }
 

@@ -33,12 +33,10 @@ Case embedding(const Setting& s, float scale) {
   };
   c.prepare = move_ids;
   c.roundings = scale == 1 ? 0 : 1;  // copies are exact
-  c.reference = [=, wide = static_cast<double>(scale)](Expected& e) {
-    e.set_all("y", [&](int64_t i) {
-      const int64_t row = table_row(e, s, i / s.cols);
-      return row < 0 ? 0 : wide * at(e["table"], row * s.cols + i % s.cols);
-    });
-  };
+  c.each("y", [=, wide = static_cast<double>(scale)](const Expected& e, int64_t i) {
+    const int64_t row = table_row(e, s, i / s.cols);
+    return row < 0 ? 0 : wide * at(e["table"], row * s.cols + i % s.cols);
+  });
   return c;
 }
 
