@@ -8,47 +8,10 @@
 #include "kernels/cpu/device.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
+#include "tests/support/held.h"
 
 namespace frugal::kernels {
 namespace {
-
-/// A contiguous operand on a device, from and to float64 on the host.
-class Operand {
- public:
-  Operand(Device& device, DType type, const Shape& shape)
-      : device_(device), view_(device.allocate(shape.size() * size_of(type)), type, shape) {}
-  Operand(Device& device, DType type, const Shape& shape, const std::vector<Bf16>& values)
-      : Operand(device, type, shape) {
-    const std::vector<double> wide = widened(values);
-    device.copy_from_host(
-        view_, type == DType::bf16 ? static_cast<const void*>(values.data()) : wide.data());
-  }
-  Operand(const Operand&) = delete;
-  Operand& operator=(const Operand&) = delete;
-  ~Operand() { device_.deallocate(view_.data, view_.bytes()); }
-
-  operator const View&() const { return view_; }  // NOLINT: an operand is a view
-  std::vector<double> read() const {
-    const auto size = static_cast<size_t>(view_.size());
-    if (view_.type == DType::f64) {
-      std::vector<double> values(size);
-      device_.copy_to_host(values.data(), view_);
-      return values;
-    }
-    std::vector<Bf16> values(size);
-    device_.copy_to_host(values.data(), view_);
-    return widened(values);
-  }
-
- private:
-  static std::vector<double> widened(const std::vector<Bf16>& values) {
-    std::vector<double> wide;
-    for (const Bf16 x : values) wide.push_back(static_cast<double>(static_cast<float>(x)));
-    return wide;
-  }
-  Device& device_;
-  View view_;
-};
 
 struct Size {
   int64_t groups, sequence, head_size;
@@ -66,12 +29,12 @@ struct Size {
   Shape keys() const { return {groups, cols(), head_size}; }
 };
 
-std::vector<Bf16> random_values(int64_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<Bf16> values(static_cast<size_t>(count));
-  for (Bf16& x : values) x = Bf16(normal(random));
-  return values;
+/// Drawn, as numbers that bf16 has.
+void draw_bf16(Held& held, uint64_t seed) {
+  held.draw(seed);
+  std::vector<double> values = held.values();
+  for (double& x : values) x = table::round_to(DType::bf16, x);
+  held.set(values);
 }
 
 struct Results {
@@ -79,40 +42,37 @@ struct Results {
 };
 
 Results attend(Device& device, DType type, const Size& size, uint64_t seed) {
-  const auto drawn = [&](const Shape& shape, uint64_t which) {
-    return random_values(shape.size(), seed + which);
-  };
   const Shape queries = size.queries(), keys = size.keys();
-  const Operand q(device, type, queries, drawn(queries, 1)),
-      dy(device, type, queries, drawn(queries, 2)), k(device, type, keys, drawn(keys, 3)),
-      v(device, type, keys, drawn(keys, 4));
-  const Operand y(device, type, queries), dq(device, type, queries), dk(device, type, keys),
+  Held q(device, type, queries), dy(device, type, queries), k(device, type, keys),
+      v(device, type, keys);
+  for (Held* const held : {&q, &dy, &k, &v}) draw_bf16(*held, ++seed);
+  const Held y(device, type, queries), dq(device, type, queries), dk(device, type, keys),
       dv(device, type, keys),
       sums(device, accumulation_type(type), {size.groups * size.heads, size.sequence});
-  FusedAttention forward{.q = q,
-                         .k = k,
-                         .v = v,
-                         .y = y,
-                         .log_sum_exp = sums,
+  FusedAttention forward{.q = q.view(),
+                         .k = k.view(),
+                         .v = v.view(),
+                         .y = y.view(),
+                         .log_sum_exp = sums.view(),
                          .scale = 1 / std::sqrt(static_cast<float>(size.head_size)),
                          .causal = size.causal,
                          .window = size.window,
                          .softcap = size.softcap,
                          .dropout = {}};
   device.execute(forward);
-  Results results{y.read(), std::vector<double>(static_cast<size_t>(queries.size())), {}, {}};
+  Results results{y.values(), std::vector<double>(static_cast<size_t>(queries.size())), {}, {}};
   for (int64_t part = 0; part < size.parts; ++part) {
-    const auto of_part = [&](const View& view) {
-      return view.sliced(1, part * size.sequence, size.sequence);
+    const auto of_part = [&](const Held& held) {
+      return held.view().sliced(1, part * size.sequence, size.sequence);
     };
     forward.k = of_part(k);
     forward.v = of_part(v);
-    device.execute(FusedAttentionBackward{forward, dy, dq, of_part(dk), of_part(dv)});
-    const std::vector<double> more = dq.read();
+    device.execute(FusedAttentionBackward{forward, dy.view(), dq.view(), of_part(dk), of_part(dv)});
+    const std::vector<double> more = dq.values();
     for (size_t i = 0; i < more.size(); ++i) results.dq[i] += more[i];
   }
-  results.dk = dk.read();
-  results.dv = dv.read();
+  results.dk = dk.values();
+  results.dv = dv.values();
   return results;
 }
 

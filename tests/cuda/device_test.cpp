@@ -89,7 +89,7 @@ TEST_F(CudaDeviceTest, SaysWhatWasMissing) {
   device_->deallocate(x.data, x.bytes());
 }
 
-/// By events: the host stops for none of them, and they are told when it waits anyhow.
+/// Times by events: the host stops for none of them, and they are told when it waits anyhow.
 TEST_F(CudaDeviceTest, TimesOperationsWithoutAStop) {
   const View x = floats(64), y = floats(1 << 16);
   std::vector<std::string_view> seen;
@@ -123,7 +123,7 @@ TEST_F(CudaDeviceTest, TimesOperationsWithoutAStop) {
   for (const View& view : {x, y}) device_->deallocate(view.data, view.bytes());
 }
 
-/// What a stream takes for what it is given, and not for what was there before.
+/// Seconds are of what a stream is given, and not of what was there before.
 TEST_F(CudaDeviceTest, SaysWhatAStreamTakes) {
   constexpr double before = 0.2, pause = 2e-3;
   for (const Stream stream : {Stream::compute, device_->stream(communication)}) {

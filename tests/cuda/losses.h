@@ -16,8 +16,8 @@ struct Variant {
 
 inline void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 
-/// Of training steps on four batches that come again and again, so that there is something to
-/// learn: of random tokens that come once every program has the same loss, right or wrong.
+/// Losses of training steps on four batches that come again and again, so that there is something
+/// to learn: of random tokens that come once every program has the same loss, right or wrong.
 inline std::vector<double> losses(Cluster& cluster, const RunConfig& run, int64_t steps,
                                   double learning_rate = 1e-3) {
   TrainConfig train;
@@ -40,7 +40,7 @@ inline RunConfig tiny_gpt() {
   return config;
 }
 
-/// Of training on GPUs and on the CPU, in which something is learned.
+/// Expects equal losses of training on GPUs and on the CPU, in which something is learned.
 inline void expect_losses_of_the_cpu(const RunConfig& run, int64_t steps = 14) {
   constexpr double rate = 0.003;
   const double allowed = run.type == DType::bf16 ? 2e-2 : run.type == DType::f32 ? 1e-4 : 1e-10;

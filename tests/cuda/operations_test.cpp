@@ -24,7 +24,7 @@ class OnTheGpu : public DeviceRows {
   Device* const device_ = shared_.get();
 };
 
-/// Before other launches of the same kernels: what one has asked for is there for later ones.
+/// Runs before other launches of the same kernels: what one has asked for is there for later ones.
 class EdgesOnTheGpu : public OnTheGpu {};
 
 TEST_P(EdgesOnTheGpu, AgreeWithFloat64) {

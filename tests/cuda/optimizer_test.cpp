@@ -17,7 +17,7 @@ double count_of(const DeviceWork& work, std::string_view name) {
   return work.operations.at(static_cast<size_t>(found - DeviceWork::names.begin())).count;
 }
 
-/// So far, when an operation is issued.
+/// Counts so far, when an operation is issued.
 struct Issued {
   double sums, updates, waits;
 };
@@ -30,7 +30,7 @@ std::vector<double> weights_of(Trainer& trainer) {
   return all;
 }
 
-/// From the last sum of the norm to the last update. Losses are summed before.
+/// Waits from the last sum of the norm to the last update. Losses are summed before.
 TEST(StepOnTheGpu, IsIssuedWithoutWaitingForTheNorm) {
   RunConfig run = tiny_gpt();
   run.microbatches = 2;
@@ -58,7 +58,7 @@ TEST(StepOnTheGpu, IsIssuedWithoutWaitingForTheNorm) {
   EXPECT_GT(now().waits, updated->waits) << "the norm and the losses are read behind them";
 }
 
-/// What no longer means anything ends a run, with the weights that it had.
+/// Numbers that no longer mean anything end a run, with the weights that it had.
 TEST(StepOnTheGpu, LeavesTheWeightsWhereTheNormIsNotFinite) {
   RunConfig run = tiny_gpt();
   run.model.dropout = 0;

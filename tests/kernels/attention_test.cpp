@@ -1,154 +1,175 @@
-// Fused attention against the separate operations that it replaces, with the same dropout: the
-// product of Q and K, softmax, the product with V, and their gradients.
+// Fused attention's windows, groups and parts of the columns, each against attention without them,
+// in several blocks of 128 rows and 512 columns with a rest.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "tests/kernels/cpu_levels.h"
-#include "tests/kernels/held.h"
+#include "tests/support/held.h"
 #include "tests/support/test_seed.h"
 
 namespace frugal::kernels {
 namespace {
 
-struct Results {
-  std::vector<double> y, dqkv;
-};
+constexpr int64_t width = 8;
 
-struct Setting {
-  DType type;
-  int64_t s;
-  bool causal;
-  Dropout dropout;
-};
-
-constexpr int64_t batch = 2, d = 24;
-
-class Attention {
- public:
-  Attention(Device& device, const Setting& setting)
-      : device_(device),
-        setting_(setting),
-        qkv_(device, setting.type, {setting.s, batch, 3 * d}),
-        dqkv_(device, setting.type, {setting.s, batch, 3 * d}),
-        y_(device, setting.type, {setting.s, batch, d}),
-        dy_(device, setting.type, {setting.s, batch, d}) {
-    qkv_.draw(table::test_seed());
-    dy_.draw(table::test_seed() + 1);
-  }
-
-  Results fused() {
-    const Held log_sum_exp(device_, accumulation_type(setting_.type), {batch, setting_.s});
-    const FusedAttention forward{.q = qkv_.matrices(0, 3),
-                                 .k = qkv_.matrices(1, 3),
-                                 .v = qkv_.matrices(2, 3),
-                                 .y = y_.matrices(0, 1),
-                                 .log_sum_exp = log_sum_exp.view(),
-                                 .scale = scale(),
-                                 .causal = setting_.causal,
-                                 .dropout = setting_.dropout};
-    device_.execute(forward);
-    device_.execute(FusedAttentionBackward{.forward = forward,
-                                           .dy = dy_.matrices(0, 1),
-                                           .dq = dqkv_.matrices(0, 3),
-                                           .dk = dqkv_.matrices(1, 3),
-                                           .dv = dqkv_.matrices(2, 3)});
-    return {y_.values(), dqkv_.values()};
-  }
-
-  Results separate() {
-    const Shape square{batch, setting_.s, setting_.s};
-    const Held p(device_, setting_.type, square), dropped(device_, setting_.type, square);
-    const Held dscores(device_, setting_.type, square);
-    const bool drops = setting_.dropout.active();
-    const View used = drops ? dropped.view() : p.view(), dx = dscores.view();
-    const View q = qkv_.matrices(0, 3), k = qkv_.matrices(1, 3), v = qkv_.matrices(2, 3);
-    const View y = y_.matrices(0, 1), dy = dy_.matrices(0, 1);
-    device_.execute(Gemm{.a = q, .b = k, .c = p.view(), .transpose_b = true});
-    device_.execute(Softmax{.x = p.view(),
-                            .p = p.view(),
-                            .dropped = drops ? used : View(),
-                            .scale = scale(),
-                            .causal = setting_.causal,
-                            .dropout = setting_.dropout});
-    device_.execute(Gemm{.a = used, .b = v, .c = y});
-    device_.execute(Gemm{.a = used, .b = dy, .c = dqkv_.matrices(2, 3), .transpose_a = true});
-    device_.execute(Gemm{.a = dy, .b = v, .c = dx, .transpose_b = true});
-    device_.execute(SoftmaxBackward{.dy = dx,
-                                    .p = p.view(),
-                                    .dx = dx,
-                                    .scale = scale(),
-                                    .causal = setting_.causal,
-                                    .dropout = setting_.dropout});
-    device_.execute(Gemm{.a = dx, .b = k, .c = dqkv_.matrices(0, 3)});
-    device_.execute(Gemm{.a = dx, .b = q, .c = dqkv_.matrices(1, 3), .transpose_a = true});
-    return {y_.values(), dqkv_.values()};
-  }
-
- private:
-  static float scale() { return 1 / std::sqrt(static_cast<float>(d)); }
-
-  Device& device_;
-  Setting setting_;
-  Held qkv_, dqkv_, y_, dy_;
-};
-
-/// A few roundings of the type; in float32 and float64 a wrong decision of dropout is far above.
-double tolerance(DType type) {
-  return type == DType::f64 ? 1e-13 : type == DType::f32 ? 5e-6 : 0.02;
+/// Elements from `first` on of one tensor, to be equal to, or added up to, those of others.
+std::vector<double> part(const std::vector<double>& x, int64_t first, int64_t count) {
+  return {x.begin() + first, x.begin() + first + count};
+}
+void add(std::vector<double>& sum, int64_t first, const std::vector<double>& x) {
+  for (size_t i = 0; i < x.size(); ++i) sum[static_cast<size_t>(first) + i] += x[i];
 }
 
-/// One block, and several of 128 rows and 512 columns with a rest.
-constexpr std::array<int64_t, 3> lengths{33, 150, 650};
+/// The operands and results of attention of these shapes.
+struct Operands {
+  Held q, k, v, y, log_sum_exp, dy, dq, dk, dv;
 
-void expect_equal(Device& device, DType type, int64_t s, const std::string& level) {
-  const Dropout some{0.2F, {table::test_seed(), 4, 9}, {1000003, 3 * s, 5 * s + 1}};
-  for (const bool causal : {true, false})
-    for (const Dropout& dropout : {some, Dropout{}}) {
-      SCOPED_TRACE(std::string(name_of(type)) + ", " + level + ", s = " + std::to_string(s) +
-                   (causal ? ", causal" : "") + (dropout.active() ? ", dropout" : ""));
-      Attention attention(device, {type, s, causal, dropout});
-      const Results expected = attention.separate(), actual = attention.fused();
-      EXPECT_LT(error(actual.y, expected.y), tolerance(type));
-      EXPECT_LT(error(actual.dqkv, expected.dqkv), tolerance(type));
-    }
-}
-
-TEST(FusedAttention, EqualsTheSeparateOperations) {
-  SCOPED_TRACE("seed " + std::to_string(table::test_seed()));
-  for (const std::string& level : cpu_levels()) {
-    const CpuLevel scope(level);
-    CpuDevice device(2);
-    for (const DType type : {DType::f32, DType::bf16, DType::f64})
-      for (const int64_t s : lengths) expect_equal(device, type, s, level);
+  Operands(Device& device, DType type, const Shape& queries, const Shape& keys)
+      : q(device, type, queries),
+        k(device, type, keys),
+        v(device, type, keys),
+        y(device, type, queries),
+        log_sum_exp(device, accumulation_type(type), {queries.size() / width}),
+        dy(device, type, queries),
+        dq(device, type, queries),
+        dk(device, type, keys),
+        dv(device, type, keys) {
+    q.draw(table::test_seed());
+    k.draw(table::test_seed() + 1);
+    v.draw(table::test_seed() + 2);
+    dy.draw(table::test_seed() + 3);
   }
+  FusedAttention forward() const {
+    return {.q = q.view(),
+            .k = k.view(),
+            .v = v.view(),
+            .y = y.view(),
+            .log_sum_exp = log_sum_exp.view(),
+            .scale = 0.4F,
+            .dropout = {}};
+  }
+  FusedAttentionBackward backward(const FusedAttention& forward) const {
+    return {.forward = forward, .dy = dy.view(), .dq = dq.view(), .dk = dk.view(), .dv = dv.view()};
+  }
+};
+
+FusedAttention sliced(FusedAttention op, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+  for (View* x : {&op.q, &op.y}) *x = x->sliced(1, row, rows);
+  for (View* x : {&op.k, &op.v}) *x = x->sliced(1, col, cols);
+  op.log_sum_exp = op.log_sum_exp.sliced(0, row, rows);
+  return op;
 }
 
-/// Without sums over other columns: each row's first key alone decides, so y is v dropped or not.
+/// One key has no sums over other columns: y is v dropped or not.
 TEST(FusedAttention, OfOneKeyIsItsValueOrNothing) {
   CpuDevice device(1);
-  const Held q(device, DType::f32, {1, 500, 8}), k(device, DType::f32, {1, 1, 8}),
-      v(device, DType::f32, {1, 1, 8}), y(device, DType::f32, {1, 500, 8}),
-      log_sum_exp(device, DType::f32, {1, 500});
-  for (const Held* x : {&q, &k, &v})
-    device.execute(RandomNormal{.x = x->view(), .stream = {1, 2, 3}, .index = {}});
-  const Dropout dropout{0.5F, {9, 8, 7}, {}};
-  device.execute(FusedAttention{.q = q.view(),
-                                .k = k.view(),
-                                .v = v.view(),
-                                .y = y.view(),
-                                .log_sum_exp = log_sum_exp.view(),
-                                .dropout = dropout});
-  const std::vector<double> value = v.values(), result = y.values();
+  const Operands all(device, DType::f32, {1, 500, width}, {1, 1, width});
+  FusedAttention forward = all.forward();
+  forward.scale = 1;  // a score is exact, and its exponential 1
+  forward.dropout = {0.5F, {9, 8, 7}, {}};
+  device.execute(forward);
+  const std::vector<double> value = all.v.values(), result = all.y.values();
   int kept = 0;
   for (size_t i = 0; i < 500; ++i) {
-    const bool drops = result[8 * i] == 0;
+    const bool drops = result[width * i] == 0;
     kept += drops ? 0 : 1;
-    for (size_t l = 0; l < 8; ++l)
-      EXPECT_EQ(result[8 * i + l], drops ? 0 : value[l] * dropout.keep_scale());
+    for (size_t l = 0; l < width; ++l)
+      EXPECT_EQ(result[width * i + l], drops ? 0 : value[l] * forward.dropout.keep_scale());
   }
   EXPECT_GT(kept, 150);
   EXPECT_LT(kept, 350);
+}
+
+/// Each row alone, with the columns that it sees.
+TEST(FusedAttention, OfAWindowIsThatOfEachRowsColumns) {
+  constexpr int64_t s = 1200;
+  CpuDevice device(2);
+  const Operands whole(device, DType::f64, {1, s, width}, {1, s, width});
+  const Operands rows(device, DType::f64, {1, s, width}, {1, s, width});
+  for (const int64_t window : {1, 100, 700}) {
+    SCOPED_TRACE("window " + std::to_string(window));
+    FusedAttention forward = whole.forward();
+    forward.causal = true;
+    forward.window = window;
+    device.execute(forward);
+    device.execute(whole.backward(forward));
+    std::vector<double> dk(s * width), dv(s * width);
+    for (int64_t i = 0; i < s; ++i) {
+      const int64_t begin = std::max<int64_t>(0, i + 1 - window), count = i + 1 - begin;
+      const FusedAttention row = sliced(rows.forward(), i, 1, begin, count);
+      FusedAttentionBackward backward = rows.backward(row);
+      backward.dy = backward.dy.sliced(1, i, 1);
+      backward.dq = backward.dq.sliced(1, i, 1);
+      backward.dk = backward.dk.sliced(1, 0, count);
+      backward.dv = backward.dv.sliced(1, 0, count);
+      device.execute(row);
+      device.execute(backward);
+      add(dk, begin * width, part(rows.dk.values(), 0, count * width));
+      add(dv, begin * width, part(rows.dv.values(), 0, count * width));
+    }
+    EXPECT_LT(error(whole.y.values(), rows.y.values()), 1e-13);
+    EXPECT_LT(error(whole.log_sum_exp.values(), rows.log_sum_exp.values()), 1e-13);
+    EXPECT_LT(error(whole.dq.values(), rows.dq.values()), 1e-13);
+    EXPECT_LT(error(whole.dk.values(), dk), 1e-13);
+    EXPECT_LT(error(whole.dv.values(), dv), 1e-13);
+  }
+}
+
+/// Heads with keys and values of their own, which are the group's; with the same dropout.
+TEST(FusedAttention, OfAGroupIsThatOfHeadsWithItsKeysAndValues) {
+  constexpr int64_t groups = 2, heads = 3, s = 650, size = s * width;
+  CpuDevice device(2);
+  for (const DType type : {DType::f32, DType::f64}) {
+    const Operands shared(device, type, {groups, heads, s, width}, {groups, s, width});
+    const Operands own(device, type, {groups * heads, s, width}, {groups * heads, s, width});
+    for (const auto& [from, to] : {std::pair{&shared.k, &own.k}, std::pair{&shared.v, &own.v}}) {
+      const Shape repeated{groups, heads, size};
+      device.execute(Copy{.x = from->view().strided(0, repeated, {size, 0, 1}),
+                          .y = to->view().reshaped(repeated)});
+    }
+    for (const Operands* operands : {&shared, &own}) {
+      FusedAttention forward = operands->forward();
+      forward.causal = true;
+      forward.dropout = {0.2F, {table::test_seed(), 4, 9}, {}};
+      device.execute(forward);
+      device.execute(operands->backward(forward));
+    }
+    EXPECT_EQ(shared.y.values(), own.y.values());
+    EXPECT_EQ(shared.log_sum_exp.values(), own.log_sum_exp.values());
+    EXPECT_EQ(shared.dq.values(), own.dq.values());
+    const double allowed = type == DType::f64 ? 1e-14 : 1e-6;
+    for (const auto& [sum, terms] :
+         {std::pair{&shared.dk, &own.dk}, std::pair{&shared.dv, &own.dv}}) {
+      std::vector<double> expected(groups * size);
+      for (int64_t b = 0; b < groups * heads; ++b)
+        add(expected, b / heads * size, part(terms->values(), b * size, size));
+      EXPECT_LT(error(sum->values(), expected), allowed);
+    }
+  }
+}
+
+/// Parts as in ring attention: y and log_sum_exp are those of all columns.
+TEST(FusedAttention, GradientsByPartsOfTheColumnsAddUp) {
+  constexpr int64_t rows = 200, cols = 1100, first = 600;
+  CpuDevice device(3);
+  const Operands whole(device, DType::f64, {1, rows, width}, {1, cols, width});
+  const Operands parts(device, DType::f64, {1, rows, width}, {1, cols, width});
+  const FusedAttention forward = whole.forward();
+  device.execute(forward);
+  device.execute(whole.backward(forward));
+  std::vector<double> dq(rows * width);
+  for (const auto& [begin, count] :
+       {std::pair{int64_t{0}, first}, std::pair{first, cols - first}}) {
+    FusedAttentionBackward backward = parts.backward(sliced(forward, 0, rows, begin, count));
+    backward.dk = backward.dk.sliced(1, begin, count);
+    backward.dv = backward.dv.sliced(1, begin, count);
+    device.execute(backward);
+    add(dq, 0, parts.dq.values());
+  }
+  EXPECT_LT(error(dq, whole.dq.values()), 1e-14);
+  EXPECT_LT(error(parts.dk.values(), whole.dk.values()), 1e-14);
+  EXPECT_LT(error(parts.dv.values(), whole.dv.values()), 1e-14);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The CPU device apart from its kernels: memory, its limit, instructions, copies.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <random>
 
 #include "kernels/table/operation_table.h"
@@ -19,46 +18,6 @@ class CpuMemory : public ::testing::Test {
   const ::testing::ScopedTrace seed_{__FILE__, __LINE__, table::test_seed()};
   std::mt19937_64 random_{table::test_seed()};
 };
-
-TEST_F(CpuMemory, IsAlignedTo64BytesAndApart) {
-  CpuDevice device(1);
-  struct Block {
-    void* data;
-    int64_t bytes;
-    unsigned char pattern;
-  };
-  std::vector<Block> blocks;
-  for (int i = 0; i < 400; ++i) {
-    if (!blocks.empty() && random_() % 3 == 0) {  // blocks come and go in any order
-      std::swap(blocks[random_() % blocks.size()], blocks.back());
-      device.deallocate(blocks.back().data, blocks.back().bytes);
-      blocks.pop_back();
-    }
-    const auto bytes = static_cast<int64_t>(random_() % (uint64_t{1} << (random_() % 23))) + 1;
-    Block block = {device.allocate(bytes), bytes, static_cast<unsigned char>(i)};
-    ASSERT_EQ(reinterpret_cast<uintptr_t>(block.data) % 64, 0U) << bytes;
-    std::memset(block.data, block.pattern, static_cast<size_t>(bytes));
-    blocks.push_back(block);
-  }
-  for (const Block& block : blocks) {
-    const auto* const bytes = static_cast<const unsigned char*>(block.data);
-    for (int64_t i = 0; i < block.bytes; ++i) ASSERT_EQ(bytes[i], block.pattern);
-    device.deallocate(block.data, block.bytes);
-  }
-}
-
-TEST_F(CpuMemory, ThatWasGivenBackServesTheNextRequest) {
-  CpuDevice device(1);
-  for (const int64_t bytes : {int64_t{1000}, 3 * mebibyte + 17, 40 * mebibyte}) {
-    void* const first = device.allocate(bytes);
-    void* const second = device.allocate(bytes);
-    EXPECT_NE(first, second);
-    device.deallocate(first, bytes);
-    EXPECT_EQ(device.allocate(bytes), first) << bytes;
-    device.deallocate(first, bytes);
-    device.deallocate(second, bytes);
-  }
-}
 
 TEST_F(CpuMemory, BeyondTheCapacityIsRefusedWithWhatIsMissing) {
   CpuDevice device(1, 10 * mebibyte);
@@ -92,11 +51,6 @@ TEST_F(CpuMemory, OfAnySizesComesBackWhole) {
     device.deallocate(part, bytes);
     device.deallocate(rest, capacity - bytes);
   }
-}
-
-TEST_F(CpuMemory, MoreThanTheOperatingSystemHasIsOutOfMemory) {
-  CpuDevice device(1);
-  EXPECT_THROW(device.allocate(int64_t{1} << 60), OutOfMemory);
 }
 
 TEST_F(CpuMemory, IsCopiedToAndFromTheHost) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -45,6 +47,17 @@ inline std::vector<std::string> cpu_levels() {
     }
   }
   return levels;
+}
+
+/// test(device) at each of them.
+template <class Test>
+void at_each_level(const Test& test) {
+  for (const std::string& level : cpu_levels()) {
+    SCOPED_TRACE(level);
+    const CpuLevel scope(level);
+    CpuDevice device(1);
+    test(device);
+  }
 }
 
 }  // namespace frugal::kernels

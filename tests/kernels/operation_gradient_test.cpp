@@ -52,13 +52,13 @@ class Pair {
 
   const Case& backward() const { return backward_; }
 
-  /// Whether `name` is the gradient by some input of the forward rows.
+  /// True if the operand is the gradient by some input of the forward rows.
   bool is_gradient(const Operand& operand) const {
     return operand.role != Role::input && operand.name[0] == 'd' &&
            forward_role(operand.name.substr(1)) == Role::input;
   }
 
-  /// What the backward operation contributed to element i of a gradient.
+  /// Contribution of the backward operation to element i of a gradient.
   double computed(const Operand& gradient, size_t i) const {
     const double before = gradient.role == Role::updated ? base_.at(gradient.name)[i] : 0;
     return gradients_.at(gradient.name)[i] - before;
@@ -94,7 +94,7 @@ class Pair {
     return Role::updated;  // of none
   }
 
-  /// Of the forward outputs that have one; the others' is 0.
+  /// Cotangents of the forward outputs that have one; the others' is 0.
   Values cotangents() const {
     Values found;
     for (const Operand& operand : backward_.operands) {

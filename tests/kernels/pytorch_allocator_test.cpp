@@ -70,7 +70,7 @@ TEST(PyTorchAllocator, GivesBackWholeSegmentsBeforeItFails) {
   EXPECT_EQ(allocator.reserved(), 90 * mib);
 }
 
-/// Whatever is done: blocks do not overlap, none is larger than its request by more than a rest
+/// Blocks never overlap, whatever is done; none is larger than its request by more than a rest
 /// that is not left, and what is free again is whole again.
 TEST(PyTorchAllocator, KeepsItsBlocksApart) {
   std::mt19937_64 random(20261125);

@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-/// Of the file kat_vectors of the authors' library Random123.
+/// Vectors of the file kat_vectors of the authors' library Random123.
 TEST(Philox, HasTheKnownAnswers) {
   struct Answer {
     Words counter;
@@ -69,9 +69,7 @@ class DropoutMask : public ::testing::Test {
 /// Rows, columns and both split over shards: every shard has its part of the serial mask.
 TEST_F(DropoutMask, OfAShardIsTheSerialMasksPart) {
   constexpr int64_t rows = 12, cols = 90;
-  for (const std::string& level : cpu_levels()) {
-    const CpuLevel scope(level);
-    CpuDevice device(1);
+  at_each_level([&](CpuDevice& device) {
     const std::vector<double> serial = mask_of(device, dropout_, {rows, cols});
     for (const auto& [row_parts, col_parts] : {std::pair{4, 1}, {1, 6}, {3, 9}}) {
       const int64_t height = rows / row_parts, width = cols / col_parts;
@@ -82,12 +80,12 @@ TEST_F(DropoutMask, OfAShardIsTheSerialMasksPart) {
           const std::vector<double> mask = mask_of(device, shard, {height, width});
           for (int64_t i = 0; i < height * width; ++i) {
             const int64_t row = r * height + i / width, col = c * width + i % width;
-            ASSERT_EQ(at(mask, i), at(serial, row * cols + col)) << level << " " << i;
+            ASSERT_EQ(at(mask, i), at(serial, row * cols + col)) << i;
           }
         }
       }
     }
-  }
+  });
 }
 
 TEST_F(DropoutMask, DropsItsShareWithinBinomialBounds) {

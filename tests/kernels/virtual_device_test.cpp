@@ -111,7 +111,7 @@ TEST_F(VirtualDeviceTest, CollectivesTakeAShareFromWhatRunsBesideThem) {
   EXPECT_NEAR(other.now(), 2 * launch + shared + (seconds - shared * speed), 1e-12);
 }
 
-/// Who waits for a collective waits for what computation has delayed it by, too.
+/// Waiting for a collective includes what computation has delayed it by.
 TEST_F(VirtualDeviceTest, CollectivesAreSlowerBesideComputation) {
   Machine both = machine;
   both.collective_share = 0.5;
@@ -134,7 +134,7 @@ TEST_F(VirtualDeviceTest, CollectivesAreSlowerBesideComputation) {
   }
 }
 
-/// What was over before is not waited for.
+/// Collectives that were over before are not waited for.
 TEST_F(VirtualDeviceTest, ADelayIsOfCollectivesThatAreUnderWay) {
   Machine both = machine;
   both.compute_share = 0.5;
@@ -222,7 +222,7 @@ TEST_F(VirtualDeviceTest, AForwardPassWaitsForItsBatchWhereTheProgramHasItSo) {
     }
 }
 
-/// What is played does to the clocks what was issued, wherever they are.
+/// Playing does to the clocks what issuing did, wherever they are.
 TEST_F(VirtualDeviceTest, PlaysATape) {
   const auto issue = [this](VirtualDevice& to) {
     to.execute(fill);

@@ -79,7 +79,7 @@ TEST(Kernels, AWeightsGradientIsAddedToThoseBefore) {
   EXPECT_EQ(with(&ExtraKernels::accumulation, g), (Seconds{product_bytes, 3 * 64}));
 }
 
-/// In the product's own kernel; what it has summed is added to those before by another.
+/// Sums come with the product's own kernel; another adds them to those before.
 TEST(Kernels, ABiassGradientComesWithItsWeights) {
   const View sums = f32({8});  // 32 bytes
   const GemmBiasGradient both{

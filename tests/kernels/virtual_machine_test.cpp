@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <algorithm>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "kernels/virtual/machine.h"
+#include "tests/support/folder.h"
 #include "tests/support/message_of.h"
 #include "tests/support/source_dir.h"
 
@@ -17,6 +19,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 template <class Body>
 std::string input_error(Body body) {
@@ -78,7 +81,7 @@ TEST(MachineFile, IsReadWithOtherValues) {
   EXPECT_THAT(with("speed", 1), HasSubstr("speed"));
 }
 
-/// How many values are carried over from a100-selene, which they must equal.
+/// Number of values that are carried over from a100-selene, which they must equal.
 int carried_over(const Machine& machine) {
   std::map<std::string, double> selene;
   for (const auto& parameter : find_machine("a100-selene").parameters)
@@ -163,39 +166,123 @@ TEST(MachineFile, UnknownNamesGetTheNearest) {
 }
 
 TEST(MachineFile, WrongValuesNameTheirKey) {
-  EXPECT_THAT(error_after([](auto& j) { j["device"].erase("l2_bandwidth"); }),
-              HasSubstr("m.json: device.l2_bandwidth is missing"));
-  EXPECT_THAT(error_after([](auto& j) { j["device"]["gemm_fraction"]["value"] = 1.5; }),
-              HasSubstr("device.gemm_fraction.value is 1.5; it must be above 0 and at most 1"));
-  EXPECT_THAT(error_after([](auto& j) { j["device"]["multiprocessors"]["value"] = 10.5; }),
-              HasSubstr("device.multiprocessors.value is 10.5; it must be a whole number"));
-  EXPECT_THAT(error_after([](auto& j) { j["network"]["link_bandwidth"]["unit"] = "GB/s"; }),
-              HasSubstr("network.link_bandwidth.unit is \"GB/s\"; it must be \"B/s\""));
-  EXPECT_THAT(error_after([](auto& j) { j["network"]["link_latency"]["value"] = "fast"; }),
-              HasSubstr("network.link_latency.value is \"fast\" (string); it must be a number"));
-  EXPECT_THAT(error_after([](auto& j) { j["network"]["link_latency"]["source"] = ""; }),
-              HasSubstr("network.link_latency.source is empty"));
-  EXPECT_THAT(error_after([](auto& j) {
-                j["device"]["tiles"]["value"] = {{128, -1}};
-              }),
-              HasSubstr("device.tiles.value must be"));
-  EXPECT_THAT(error_after([](auto& j) { j["network"]["collective_share"]["value"] = 1; }),
-              HasSubstr("network.collective_share.value is 1; it must be below 1"));
-  EXPECT_THAT(error_after([](auto& j) { j["network"]["compute_share"]["value"] = 1; }),
-              HasSubstr("network.compute_share.value is 1; it must be below 1"));
-  EXPECT_THAT(error_after([](auto& j) { j["network"]["lone_fraction"]["value"] = 2; }),
-              HasSubstr("network.lone_fraction.value is 2; it must be above 0 and at most 1"));
-  EXPECT_THAT(error_after([](auto& j) { j["network"].erase("link_latency"); }),
-              HasSubstr("network.link_latency is missing"));
-  EXPECT_THAT(error_after([](auto& j) { j["schema"] = "frugal.machine/2"; }),
-              HasSubstr("schema is \"frugal.machine/2\"; it must be \"frugal.machine/1\""));
-  EXPECT_THAT(
-      error_after([](auto& j) { j["device"]["memory_capasity"] = 1; }),
-      HasSubstr("device.memory_capasity is not a known key; did you mean memory_capacity?"));
-  EXPECT_THAT(error_after([](auto& j) { j["device_names"] = "NVIDIA H200"; }),
-              HasSubstr("device_names is \"NVIDIA H200\""));
-  EXPECT_THAT(error_after([](auto& j) { j["device"] = 3; }),
-              HasSubstr("device is 3 (number); it must be an object"));
+  struct Mistake {
+    const char* path;
+    nlohmann::json value;  ///< null: the key is taken out
+    const char* message;
+  };
+  const Mistake mistakes[] = {
+      {"/device/l2_bandwidth", {}, "m.json: device.l2_bandwidth is missing"},
+      {"/device/gemm_fraction/value", 1.5,
+       "fraction.value is 1.5; it must be above 0 and at most 1"},
+      {"/device/multiprocessors/value", 10.5, "value is 10.5; it must be a whole number"},
+      {"/network/link_bandwidth/unit", "GB/s", "bandwidth.unit is \"GB/s\"; it must be \"B/s\""},
+      {"/network/link_latency/value", "fast", "value is \"fast\" (string); it must be a number"},
+      {"/network/link_latency/source", "", "network.link_latency.source is empty"},
+      {"/device/tiles/value", {{128, -1}}, "device.tiles.value must be"},
+      {"/network/collective_share/value", 1, "collective_share.value is 1; it must be below 1"},
+      {"/network/compute_share/value", 1, "compute_share.value is 1; it must be below 1"},
+      {"/network/lone_fraction/value", 2, "lone_fraction.value is 2; it must be above 0"},
+      {"/network/link_latency", {}, "network.link_latency is missing"},
+      {"/schema", "frugal.machine/2", "schema is \"frugal.machine/2\"; it must be"},
+      {"/device/memory_capasity", 1, "is not a known key; did you mean memory_capacity?"},
+      {"/device_names", "NVIDIA H200", "device_names is \"NVIDIA H200\""},
+      {"/device", 3, "device is 3 (number); it must be an object"}};
+  for (const Mistake& mistake : mistakes) {
+    const nlohmann::json::json_pointer path(mistake.path);
+    EXPECT_THAT(error_after([&](nlohmann::json& json) {
+                  if (mistake.value.is_null())
+                    json[path.parent_pointer()].erase(path.back());
+                  else
+                    json[path] = mistake.value;
+                }),
+                HasSubstr(mistake.message));
+  }
+}
+
+/// Machines in files of a folder.
+class MachineBase : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_ / name; }
+  /// A machine of this name with this base, and with what else is given.
+  std::string file(const std::string& name, const std::string& base,
+                   nlohmann::json with = nlohmann::json::object()) {
+    with["schema"] = "frugal.machine/1";
+    with["name"] = name;
+    with["description"] = "of a test";
+    with["base"] = base;
+    std::ofstream(path(name + ".json")) << with.dump();
+    return path(name + ".json");
+  }
+  static nlohmann::json number(double value, const char* unit) {
+    return {{"value", value}, {"unit", unit}, {"source", "a test"}};
+  }
+  std::string error(const std::string& file) {
+    return message_of<InputError>([&] { (void)find_machine(file); });
+  }
+
+ private:
+  const testing::Folder folder_;
+};
+
+std::string source_of(const Machine& machine, const std::string& key) {
+  for (const Machine::Parameter& p : machine.parameters)
+    if (p.key == key) return p.source;
+  return "";
+}
+
+TEST_F(MachineBase, IsTakenButForWhatIsGiven) {
+  const Machine base = find_machine("a100-selene");
+  const Machine m = find_machine(file("mine", "a100-selene",
+                                      {{"device", {{"memory_bandwidth", number(3e12, "B/s")}}},
+                                       {"network", {{"devices_per_port", number(4, "1")}}}}));
+  EXPECT_EQ(m.name, "mine");
+  EXPECT_EQ(m.memory_bandwidth, 3e12);
+  EXPECT_EQ(m.devices_per_port, 4) << "which the base leaves out";
+  EXPECT_EQ(source_of(m, "device.memory_bandwidth"), "a test");
+  EXPECT_EQ(m.flops_bf16, base.flops_bf16);
+  EXPECT_EQ(m.network_latency, base.network_latency);
+  EXPECT_EQ(m.tiles.size(), base.tiles.size());
+  EXPECT_EQ(source_of(m, "device.flops_bf16"),
+            "carried over from a100-selene: " + source_of(base, "device.flops_bf16"));
+  for (const Machine::Parameter& p : m.parameters)
+    EXPECT_TRUE(p.others.empty()) << p.key << ": they were published of the base";
+  EXPECT_TRUE(m.device_names.empty()) << "a GPU has one data sheet";
+  EXPECT_EQ(m.calibration, "as a100-selene: " + base.calibration);
+  EXPECT_EQ(find_machine(path("mine.json"), {{"device.flops_bf16", 1e12}}).flops_bf16, 1e12);
+}
+
+TEST_F(MachineBase, MayHaveABaseAndBeAFileBesideIt) {
+  file("first", "a100-selene", {{"device", {{"multiprocessors", number(64, "1")}}}});
+  const Machine m = find_machine(file("second", "first.json"));
+  EXPECT_EQ(m.multiprocessors, 64);
+  EXPECT_THAT(source_of(m, "network.link_bandwidth"),
+              StartsWith("carried over from first: carried over from a100-selene: NVIDIA"));
+}
+
+TEST_F(MachineBase, IsNotAMachineItself) {
+  EXPECT_THAT(error(file("alone", "alone.json")),
+              HasSubstr("alone.json: base makes a machine its"));
+  file("second", "third.json");
+  file("third", "first.json");
+  EXPECT_THAT(error(file("first", "second.json")),
+              AllOf(HasSubstr("third.json: base makes a machine its own base: "),
+                    HasSubstr("first.json -> " + path("second.json") + " -> " + path("third.json") +
+                              " -> " + path("first.json"))));
+}
+
+TEST_F(MachineBase, MistakesSayInWhichFile) {
+  EXPECT_THAT(error(file("mine", "a100-selen")),
+              AllOf(StartsWith(path("mine.json") + ": base is \"a100-selen\": no machine"),
+                    HasSubstr("did you mean a100-selene")));
+  EXPECT_THAT(error(file("mine", "absent.json")),
+              AllOf(StartsWith(path("mine.json") + ": base is \"absent.json\": "),
+                    HasSubstr(path("absent.json") + ": cannot be read")));
+  file("wrong", "a100-selene", {{"device", {{"multiprocessors", number(0.5, "1")}}}});
+  EXPECT_THAT(error(file("mine", "wrong.json")),
+              StartsWith(path("wrong.json") + ": device.multiprocessors.value is 0.5"));
+  EXPECT_THAT(error(file("mine", "a100-selene", {{"device", 3}})),
+              StartsWith(path("mine.json") + ": device is 3"));
 }
 
 TEST(JsonText, MalformedAndTruncatedSayWhere) {

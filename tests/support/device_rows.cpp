@@ -9,7 +9,7 @@
 namespace frugal::kernels::table {
 namespace {
 
-/// Of an operand: a row of the table may square the columns.
+/// Elements of an operand at most: a row of the table may square the columns.
 constexpr int64_t most_elements = int64_t{1} << 19;
 
 }  // namespace
@@ -35,7 +35,7 @@ void DeviceRows::everywhere(const std::function<std::vector<Setting>(DType)>& se
                             const Test& test) const {
   for (const DType type : {DType::f32, DType::bf16, DType::f64}) {
     for (Setting setting : settings(type)) {
-      setting.rounds_before_adding = true;
+      setting.rounds_before_adding = adding_ == Adding::rounds_before;
       SCOPED_TRACE(describe(row_, setting));
       const Case test_case = row_.build(setting);
       if (test_case.operands[0].shape.size() > most_elements) continue;

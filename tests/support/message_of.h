@@ -3,7 +3,7 @@
 
 namespace frugal::kernels {
 
-/// What the Error that `body` throws says, or that it threw none. Other errors pass.
+/// Message of the Error that `body` throws, or that it threw none. Other errors pass.
 template <class Error, class Body>
 std::string message_of(Body body) {
   try {

@@ -9,7 +9,7 @@ namespace frugal::kernels::table {
 /// run_guarded_case(); fails the test when a guard was overwritten.
 Memory run(Device& device, const Case& test_case, const Values& before, const Layout& layout = {});
 
-/// Whether there is no disagreement().
+/// Succeeds if there is no disagreement().
 ::testing::AssertionResult agrees(const Case& test_case, const Expected& expected,
                                   const Values& actual);
 

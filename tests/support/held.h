@@ -1,7 +1,9 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <random>
+#include <vector>
 
 #include "kernels/device.h"
 #include "kernels/table/operation_table.h"
@@ -23,12 +25,22 @@ class Held {
     const int64_t row = view_.shape[1] * view_.shape[2], d = view_.shape[2] / of;
     return view_.strided(which * d, {view_.shape[1], view_.shape[0], d}, {of * d, row, 1});
   }
-  std::vector<double> values() const { return table::load(view_.type, view_.data, view_.size()); }
+  std::vector<double> values() const {
+    std::vector<std::byte> bytes(static_cast<size_t>(view_.bytes()));
+    device_.copy_to_host(bytes.data(), view_);
+    return table::load(view_.type, bytes.data(), view_.size());
+  }
+  /// Rounds them to its type.
+  void set(const std::vector<double>& values) {
+    std::vector<std::byte> bytes(static_cast<size_t>(view_.bytes()));
+    table::store(view_.type, values, bytes.data());
+    device_.copy_from_host(view_, bytes.data());
+  }
   void draw(uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<double> values(static_cast<size_t>(view_.size()));
     for (double& value : values) value = std::normal_distribution<double>()(random);
-    table::store(view_.type, values, view_.data);
+    set(values);
   }
 
  private:
