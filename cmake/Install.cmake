@@ -11,7 +11,7 @@ set(FRUGAL_ZSH_COMPLETIONS ${CMAKE_INSTALL_DATADIR}/zsh/site-functions CACHE STR
 add_custom_target(to_install ALL)
 
 # The program finds libraries where it was linked with them; those of the system need no path.
-set_target_properties(frugal PROPERTIES INSTALL_RPATH "" INSTALL_RPATH_USE_LINK_PATH ON)
+set_target_properties(frugal PROPERTIES INSTALL_RPATH "${CUDAToolkit_LIBRARY_DIR}" INSTALL_RPATH_USE_LINK_PATH ON)
 add_dependencies(to_install frugal)
 install(TARGETS frugal RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 

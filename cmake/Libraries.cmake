@@ -27,7 +27,7 @@ if(FRUGAL_HAVE_CUDA)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp
     ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/ops/*.cpp ${CMAKE_SOURCE_DIR}/kernels/cuda/ops/*.cu)
   list(FILTER cuda_sources EXCLUDE REGEX "/none\\.cpp$|/attention[^/]*\\.cpp$")
-  set(cuda_libraries CUDA::cudart_static CUDA::cublasLt)
+  set(cuda_libraries CUDA::cudart_static ${CMAKE_DL_LIBS})  # cuBLASLt is loaded when it is called
   if(FRUGAL_HAVE_CUDNN)
     list(APPEND cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/attention.cpp)
     list(APPEND cuda_libraries cudnn::cudnn)

@@ -1,6 +1,5 @@
 #include "kernels/cuda/algorithms.h"
 
-#include <cublasLt.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/cuda/of_process.h"
 

@@ -1,6 +1,5 @@
 #include "kernels/cuda/blas.h"
 
-#include <cublasLt.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <string_view>
 
 #include "kernels/cuda/algorithms.h"
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/device_kernels.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/gpus.h"

@@ -1,11 +1,11 @@
 #include "kernels/cuda/gpus.h"
 
-#include <cublasLt.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/ops/launch.h"
 #include "kernels/support/error.h"
