@@ -130,10 +130,10 @@ class Table(unittest.TestCase):
                                "c `i<bf16, double>`.")
         kept = table.json.loads(table.KEPT.read_text())
         self.assertEqual(table.page_with(kept), table.PAGE.read_text())
-        spilling = {**kept, "kernels": {**kept["kernels"], "occupy: idle": {**kept["kernels"]["occupy: idle"], "stack": 24}}}
+        spilling = {**kept, "kernels": {**kept["kernels"], "device_kernels: idle": {**kept["kernels"]["device_kernels: idle"], "stack": 24}}}
         self.assertEqual(list(table.problems(spilling)), [
-            "occupy: idle spills 24 bytes of a thread's registers, 0 before",
-            "results/sm_90/kernels.json is of other kernels: occupy: idle (1 in all)"])
+            "device_kernels: idle spills 24 bytes of a thread's registers, 0 before",
+            "results/sm_90/kernels.json is of other kernels: device_kernels: idle (1 in all)"])
 
     def test_what_an_object_has(self):
         section = struct.pack("<BBHII", 4, 0x2F, 8, 3, 40) + struct.pack("<BBH", 3, 0x1B, 255) + struct.pack("<BBHI", 4, 5, 4, 192)
