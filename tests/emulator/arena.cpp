@@ -27,7 +27,11 @@ constexpr size_t large = size_t{1} << 20, large_page = size_t{2} << 20;
 constexpr int no_number = 0xFF;
 constexpr size_t filled = size_t{64} << 10;  // at either end of a block
 
+#ifdef __SANITIZE_THREAD__  // the thread sanitizer leaves a program less than 2 TiB
+constexpr size_t fewest_addresses = size_t{64} << 30;
+#else
 constexpr size_t fewest_addresses = size_t{2} << 40;
+#endif
 
 /// Page of a GPU's memory. The emulator's file has those that are mapped.
 struct Page {

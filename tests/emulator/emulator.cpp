@@ -39,7 +39,9 @@ struct Thread {
 
 constexpr unsigned warp = 32, most_threads = 1024;
 constexpr size_t stack_bytes = size_t{64} << 10;
-std::vector<Thread> all;
+/// Threads of a block, for blocks one after another. Never destroyed: a fiber that is suspended
+/// would unwind its stack, of which the thread sanitizer has forgotten the calls by then.
+std::vector<Thread>& all = *new std::vector<Thread>;
 frugal::kernels::Fiber scheduler;
 unsigned current = 0;
 unsigned threads = 0;

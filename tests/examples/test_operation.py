@@ -1,7 +1,6 @@
 """operation.patch, HACKING.md's example of one more operation: its four files are all that it takes."""
 
 import shutil
-import unittest
 
 from example import SOURCE, Example
 
@@ -33,7 +32,3 @@ class Operation(Example):
         self.assertEqual(linked.returncode, 0, linked.stderr)
         done = self.run_in("./example")
         self.assertEqual((done.returncode, done.stdout.count(": right\n")), (0, 6), done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

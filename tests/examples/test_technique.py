@@ -3,7 +3,6 @@
 import os
 import pathlib
 import re
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 from example import SOURCE, Example
@@ -41,7 +40,3 @@ class Technique(Example):
         self.assertIn("10 combinations from seed 1 are the serial run", done.stdout)
         described = re.search(rf"^{FLAG} (.*)$", done.stdout, re.M)[1]
         self.assertEqual((self.root / "docs/cli.md").read_text().count(f"| `{FLAG}` | {described} |\n"), COMMANDS)
-
-
-if __name__ == "__main__":
-    unittest.main()
