@@ -7,11 +7,12 @@
 #include <utility>
 
 // Defined by the sanitizers' run-time libraries, where a build has them
-// (sanitizer/common_interface_defs.h and sanitizer/tsan_interface.h). Their names are reserved, for
-// such as they are. NOLINTBEGIN
+// (sanitizer/{common,asan,tsan}_interface*.h). Their names are reserved, for such as they are.
+// NOLINTBEGIN
 extern "C" {
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** kept, const void* bottom, size_t size);
 [[gnu::weak]] void __sanitizer_finish_switch_fiber(void* kept, const void** bottom, size_t* size);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* begin, size_t size);
 [[gnu::weak]] void* __tsan_get_current_fiber();
 [[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
@@ -20,13 +21,32 @@ extern "C" {
 // NOLINTEND
 
 namespace frugal::kernels {
+namespace {
+
+/// Stacks whose addresses may serve anybody afterwards: the last frames of a fiber never return,
+/// and the address sanitizer would go on guarding what lies between their variables.
+class Stacks {
+ public:
+  explicit Stacks(size_t bytes) : stacks_(bytes) {}
+  boost::context::stack_context allocate() { return stacks_.allocate(); }
+  void deallocate(boost::context::stack_context& stack) {
+    if (__asan_unpoison_memory_region != nullptr)
+      __asan_unpoison_memory_region(static_cast<char*>(stack.sp) - stack.size, stack.size);
+    stacks_.deallocate(stack);
+  }
+
+ private:
+  boost::context::protected_fixedsize_stack stacks_;
+};
+
+}  // namespace
 
 Fiber::~Fiber() {
   if (own_watched_ != nullptr) __tsan_destroy_fiber(own_watched_);
 }
 
 void Fiber::start(Body body, size_t stack_bytes) {
-  boost::context::protected_fixedsize_stack stacks(stack_bytes);
+  Stacks stacks(stack_bytes);
   const boost::context::stack_context stack = stacks.allocate();
   stack_ = static_cast<char*>(stack.sp) - stack.size;
   stack_bytes_ = stack.size;
