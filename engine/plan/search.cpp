@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
 #include <functional>
 #include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <queue>
 #include <tuple>
@@ -128,16 +130,45 @@ class CandidateModules {
   Found<LayerModules> offloading_;
 };
 
+/// Seconds of the fastest that fits, as each turn of a search knows it: of the turns that came at
+/// least `lag` earlier, so that what is left out does not depend on how threads take turns.
+class Fastest {
+ public:
+  explicit Fastest(size_t turns) : known_(turns + 1), ended_(turns) {
+    known_.front() = std::numeric_limits<double>::infinity();
+  }
+
+  /// Waits until the turns that `turn` knows have ended.
+  double before(size_t turn) {
+    const size_t turns = turn - std::min(turn, lag - 1);
+    std::unique_lock lock(mutex_);
+    ends_.wait(lock, [&] { return first_running_ >= turns; });
+    return known_[turns];
+  }
+  void end(size_t turn, double fastest) {
+    const std::scoped_lock lock(mutex_);
+    ended_[turn] = true;
+    known_[turn + 1] = fastest;
+    for (; first_running_ < ended_.size() && ended_[first_running_]; ++first_running_)
+      known_[first_running_ + 1] = std::min(known_[first_running_ + 1], known_[first_running_]);
+    ends_.notify_all();
+  }
+  double of_all() const { return known_.back(); }
+
+ private:
+  static constexpr size_t lag = 16;  // more threads than that would wait
+
+  std::mutex mutex_;
+  std::condition_variable ends_;
+  std::vector<double> known_;  // from as many turns, where those before first_running_ have ended
+  std::vector<bool> ended_;
+  size_t first_running_ = 0;
+};
+
 /// State that the threads of a search share.
 struct Shared {
-  explicit Shared(const PlanRequest& request) : costs(request.machine), modules(request, costs) {}
-
-  /// Something that fits takes so many seconds.
-  void found(double seconds) {
-    double before = fastest;
-    while (seconds < before && !fastest.compare_exchange_weak(before, seconds)) {
-    }
-  }
+  Shared(const PlanRequest& request, PlanCosts& costs, size_t turns)
+      : costs(costs), modules(request, costs), fastest(turns) {}
 
   /// Bytes that a stage's parameters, gradients and optimizer take on average, and that nothing
   /// that is recomputed makes less. Neither microbatches nor ways to share sequences change them.
@@ -149,10 +180,10 @@ struct Shared {
     return all.without_peaks(ModelPart::whole(run)).fixed / run.pipeline_parallel;
   }
 
-  PlanCosts costs;
+  PlanCosts& costs;
   CandidateModules modules;
-  std::atomic<double> fastest = std::numeric_limits<double>::infinity();  ///< seconds of what fits
-  std::atomic<size_t> next = 0;                                           ///< of OrderedRuns::all()
+  Fastest fastest;
+  std::atomic<size_t> next = 0;  ///< of OrderedRuns::all()
 };
 
 /// Configuration that may be the fastest of all.
@@ -184,6 +215,9 @@ class Search {
   /// Takes turns with the other threads.
   void take_turns(const SearchProgress& progress) {
     for (turn_ = shared_.next++; turn_ < all_.size(); turn_ = shared_.next++) {
+      const auto end = [this](Search*) { shared_.fastest.end(turn_, fastest_); };
+      const std::unique_ptr<Search, decltype(end)> turn(this, end);  // others wait for its end
+      fastest_ = shared_.fastest.before(turn_);
       divided(all_[turn_]);
       if (progress) progress(turn_, all_.size());
     }
@@ -207,6 +241,7 @@ class Search {
   /// The plan, once all have joined.
   Plan finish() {
     turn_ = std::numeric_limits<size_t>::max();
+    fastest_ = shared_.fastest.of_all();
     take_chances();
     if (plan_.fitting.empty()) try_hopeless();
     put_in_order(plan_.fitting);
@@ -216,7 +251,7 @@ class Search {
 
  private:
   /// Seconds of what is kept.
-  double longest() const { return request_.within * shared_.fastest; }
+  double longest() const { return request_.within * fastest_; }
 
   /// Puts the fastest first; without those that were kept until a faster one was found.
   void put_in_order(std::vector<Candidate>& found) {
@@ -337,7 +372,7 @@ class Search {
     const auto missing = static_cast<double>(plain.least_memory - request_.memory);
     const double kept = static_cast<double>(layer.kept) / static_cast<double>(none.kept);
     const double saved = static_cast<double>(plain.least_memory - plain.fixed) * (1 - kept);
-    return missing < saved && plain.seconds + longer * missing / saved <= shared_.fastest;
+    return missing < saved && plain.seconds + longer * missing / saved <= fastest_;
   }
 
   /// Stages of equal size, and balanced ones where they are others; none where one is refused.
@@ -367,7 +402,7 @@ class Search {
   /// Takes chances in the order of how fast they may be, so that the result does not depend on the
   /// order in which others were found.
   void take_chances() {
-    for (; !chances_.empty() && chances_.top().seconds < shared_.fastest;) {
+    for (; !chances_.empty() && chances_.top().seconds < fastest_;) {
       const Chance chance = chances_.top();
       chances_.pop();
       if (chance.of == Chance::Of::some_layers)
@@ -384,7 +419,7 @@ class Search {
                                                const Links& links) {
     const std::optional<Outcome> all = step_soon_or_late(run, costs, links);
     if (request_.searches_offload && all && all->memory > request_.memory &&
-        all->seconds < shared_.fastest)
+        all->seconds < fastest_)
       push({Chance::Of::offloading, all->seconds, run, &links});
     const bool by_layer = run.recompute == Recompute::full || run.recompute == Recompute::selective;
     if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return all;
@@ -395,7 +430,7 @@ class Search {
     const double share = static_cast<double>(none->memory() - request_.memory) /
                          static_cast<double>(none->memory() - all->memory);
     const double seconds = none->seconds + share * (all->seconds - none->seconds);
-    if (seconds < shared_.fastest) push({Chance::Of::some_layers, seconds, run, &links, share});
+    if (seconds < fastest_) push({Chance::Of::some_layers, seconds, run, &links, share});
     return all;
   }
 
@@ -436,7 +471,7 @@ class Search {
   std::optional<Outcome> step_soon_or_late(RunConfig run, const PartCosts& costs,
                                            const Links& links) {
     const std::optional<Outcome> meeting = consider(run, costs, links);
-    if (!request_.late_steps || !meeting || meeting->seconds - meeting->bubble >= shared_.fastest)
+    if (!request_.late_steps || !meeting || meeting->seconds - meeting->bubble >= fastest_)
       return meeting;
     run.validate_steps = StepValidation::after;
     if (run.validates_later() && run.schedule.flushes && why_not_predicted(run).empty())
@@ -458,7 +493,7 @@ class Search {
       return outcome;
     }
     const int64_t missing = std::max<int64_t>(outcome.memory - request_.memory, 0);
-    if (missing == 0) shared_.found(outcome.seconds);
+    if (missing == 0) fastest_ = std::min(fastest_, outcome.seconds);
     (missing == 0 ? plan_.fitting : plan_.too_large)
         .push_back({run, *std::move(prediction), missing, turn_});
     return outcome;
@@ -503,8 +538,9 @@ class Search {
   Shared& shared_;
   const std::vector<Ordered>& all_;
   bool brief_ = request_.brief;
-  size_t turn_ = 0;    // of OrderedRuns::all()
-  size_t pushed_ = 0;  // chances
+  double fastest_ = std::numeric_limits<double>::infinity();  // seconds of what fits
+  size_t turn_ = 0;                                           // of OrderedRuns::all()
+  size_t pushed_ = 0;                                         // chances
   size_t first_refused_ = 0;
   Plan plan_;
   Chances chances_;
@@ -529,8 +565,9 @@ Search searched(const PlanRequest& request, Shared& shared, const std::vector<Or
 
 Plan search(const PlanRequest& request, const SearchProgress& progress) {
   request.validate();
-  Shared shared(request);
-  const OrderedRuns ordered(request, shared.costs, std::isfinite(request.within));
+  PlanCosts costs(request.machine);
+  const OrderedRuns ordered(request, costs, std::isfinite(request.within));
+  Shared shared(request, costs, ordered.all().size());
   Plan plan = searched(request, shared, ordered.all(), progress).finish();
   plan.not_filling = ordered.not_filling();
   if (plan.fitting.empty() && plan.too_large.empty() && plan.refused > 0)

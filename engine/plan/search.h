@@ -19,7 +19,7 @@ struct Plan {
   /// Configurations by predicted throughput, the best first: those that fit, and those that do not.
   std::vector<Candidate> fitting, too_large;
   /// Configurations that are slower (PlanRequest::within), whether they fit or not; and of a brief
-  /// search those that do not nearly fit. How many of these it comes to see depends on its threads.
+  /// search those that do not nearly fit.
   int64_t slower = 0, hopeless = 0;
   /// Configurations whose microbatches are not a multiple of the depth, and so never m = d · g.
   int64_t not_filling = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "tests/engine/plan/support.h"
 
@@ -50,6 +51,28 @@ TEST(Search, ABriefOneFindsTheSameFirstChoiceOnAnyNumberOfThreads) {
     if (best.run.shard != Shard::none) ways.insert("divides");
   }
   EXPECT_GE(ways.size(), 2U) << "nothing was left out that mattered";
+}
+
+/// Everything that a plan says. Turns end in another order each time.
+TEST(Search, ABriefOneLeavesOutTheSameOnAnyNumberOfThreads) {
+  PlanRequest asked = plan_request(planned_gpt(8, 1024, 16), "h100-dgx", 16, 32, flush);
+  asked.run.model.sequence = 4096;
+  asked.search_all();
+  asked.brief = true;
+  asked.within = 1.1;
+  asked.memory = asked.machine.memory_capacity / 25;
+  const auto said = [&](int threads) {
+    asked.threads = threads;
+    const Plan plan = search(asked);
+    std::vector<std::tuple<size_t, double, int64_t, decltype(ways_of(plan.fitting.front()))>> list;
+    for (const auto* found : {&plan.fitting, &plan.too_large})
+      for (const Candidate& c : *found)
+        list.emplace_back(c.turn, c.prediction.seconds, c.missing, ways_of(c));
+    return std::tuple(list, plan.slower, plan.hopeless, plan.refused, plan.first_rule);
+  };
+  const auto alone = said(1);
+  EXPECT_GT(std::get<1>(alone), 0);
+  for (const int threads : {2, 8, 8, 16}) EXPECT_EQ(said(threads), alone) << threads;
 }
 
 /// Weights alone are too much: what is closest is said all the same.
