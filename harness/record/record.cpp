@@ -101,7 +101,8 @@ Setting setting_of(const Record& record) {
 }
 
 std::string_view source_of(const Record& record, const LoneStages::Part& part) {
-  return part.metric == metric::computation_time ? name_of(record.source) : part.source;
+  return std::string_view(part.metric) == metric::computation_time ? name_of(record.source)
+                                                                   : part.source;
 }
 
 namespace {
