@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "tests/emulator/gpu.h"
 
@@ -112,12 +113,12 @@ void put(const Arena& a, size_t offset, const uint64_t* page) {
   if (got != at) fault_of_system("emulator: mmap");
 }
 
+/// Writes through the file: memory that is mapped and filled takes a page fault for each 4 KiB.
 void fill_page(const Arena& a, uint64_t page) {
-  void* const memory = mmap(nullptr, physical_page, PROT_READ | PROT_WRITE, MAP_SHARED, a.file,
-                            static_cast<off_t>(page * physical_page));
-  if (memory == MAP_FAILED) fault_of_system("emulator: mmap");
-  std::memset(memory, no_number, physical_page);
-  munmap(memory, physical_page);
+  static const std::vector<char> filled_page(physical_page, static_cast<char>(no_number));
+  if (pwrite(a.file, filled_page.data(), physical_page, static_cast<off_t>(page * physical_page)) !=
+      static_cast<ssize_t>(physical_page))
+    fault_of_system("emulator: pwrite");
 }
 
 /// The GPU's number, and the page's from 1.
