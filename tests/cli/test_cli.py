@@ -365,6 +365,9 @@ class Measure(Cli):
 
 
 class Interrupt(Cli):
+    def test_validate_stops_among_its_operations(self):
+        self.assertNotIn("products:", self.interrupt(["validate"], signal.SIGINT, 1))
+
     def test_measure(self):
         arguments = [*TINY, "--steps", "1000000"]
         self.interrupt(arguments, signal.SIGINT, 3)

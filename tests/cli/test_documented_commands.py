@@ -74,13 +74,12 @@ def pages():
 
 
 def processor_seconds(process):
-    """That it has taken so far; those of a process that has ended count as endless."""
+    """That it and children that have ended have taken so far; those of a process that has ended count as endless."""
     try:
         stat = pathlib.Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return math.inf
-    user, system = stat.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, stat.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def matches(command, patterns):

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "harness/measure/interrupt.h"
 #include "harness/validate/group.h"
 #include "kernels/table/operation_table.h"
 
@@ -87,6 +88,7 @@ std::vector<Finding> check_device(Workbench& bench, Device& device) {
     if (!results.contains(operation)) order.push_back(operation);
     OperationResult& result = results[operation];
     if (!result.wrong.empty()) continue;
+    stop_if_interrupted();
     const double start = steady_seconds();
     ++result.rows;
     result.wrong = what_is_wrong(device, row, bench.quick(), result.elements);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/train/trainer.h"
+#include "harness/measure/interrupt.h"
 #include "harness/peaks/peak.h"
 #include "harness/settings/models.h"
 #include "harness/validate/group.h"
@@ -54,6 +55,7 @@ std::string first_wrong(const std::vector<double>& a, const std::vector<double>&
   const auto size = static_cast<size_t>(n);
   std::vector<double> sum(size), scale(size);
   for (size_t i = 0; i < size; ++i) {
+    stop_if_interrupted();
     std::fill(sum.begin(), sum.end(), 0.0);
     std::fill(scale.begin(), scale.end(), 0.0);
     for (size_t l = 0; l < size; ++l)
@@ -88,6 +90,7 @@ Finding product_check(Rank& rank, bool quick, DType type) {
                                         values_of_tensor(rank, c), n, type);
   if (!wrong.empty()) is_wrong(check, wrong);
   for (int i = 0; i < repetitions && check.outcome == Finding::Outcome::passed; ++i) {
+    stop_if_interrupted();
     rank.run(gemm);
     if (bytes_of_tensor(rank, c) != first) is_wrong(check, "the same product has other bits");
   }
