@@ -209,6 +209,8 @@ TEST(PagedMemory, RefusesWhatIsNotThereAndGoesOn) {
         memory.deallocate(block, bytes);
       }
       EXPECT_EQ(memory.reserved(), 20 * mib);
+      memory.release_free_blocks();
+      EXPECT_EQ(memory.reserved(), 0);
     }
     EXPECT_EQ(emulator::gpu().memory - used(), 20 * mib);
     emulator::gpu().memory = memory_of_gpu;

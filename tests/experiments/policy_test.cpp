@@ -94,15 +94,17 @@ TEST(Policy, OfTimesAtReducedSizeTheDirectionIsJudged) {
   measured.paper = -3;
   measured.source = Source::measured;
   measured.scale = 8;
-  Comparison full = measured, simulated = measured, counted = measured;
+  Comparison full = measured, simulated = measured, counted = measured, unpublished = measured;
   full.scale = 1;
   simulated.source = Source::simulated;
-  for (Comparison* one : {&measured, &full, &simulated}) judge(*one, number);
+  unpublished.paper.reset();
+  for (Comparison* one : {&measured, &full, &simulated, &unpublished}) judge(*one, number);
   judge(counted, {.made = Made::counted, .value = -3, .unit = "%", .uncertainty = 0.5});
   using R = Comparison::Relation;
   EXPECT_EQ(measured.relation, R::direction);
   EXPECT_THAT(measured.justification, ::testing::HasSubstr("1/8"));
-  for (const Comparison* one : {&full, &simulated, &counted}) EXPECT_EQ(one->relation, R::about);
+  for (const Comparison* one : {&full, &simulated, &counted, &unpublished})
+    EXPECT_EQ(one->relation, R::about);
   EXPECT_TRUE(full.timed);
   EXPECT_FALSE(counted.timed);
   set_relation(measured, R::at_least);
