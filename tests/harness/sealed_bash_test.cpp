@@ -162,6 +162,7 @@ TEST(SealedBash, EndsInTime) {
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
     EXPECT_LE(bash.written.size(), size_t{4} << 20);
   }
+  EXPECT_EQ(run("while :; do printf %65536d 1 >&50; done").written.size(), size_t{4} << 20);
   // After 2 s of a processor.
   for (const char* text : {"while :; do :; done", "trap '' TERM INT XCPU; while :; do :; done"}) {
     const auto begin = Clock::now();
