@@ -19,6 +19,7 @@ enum class ModelEvent : uint8_t {
   backward_ends,              ///< of the same
   layer_input_recomputed,     ///< a layer's input has been read by its second forward pass
   layer_output_recomputed,    ///< a layer's output of its second forward pass
+  layer_ends,                 ///< a layer's output, by a forward pass
   layer_gradient_read,        ///< the gradient of a layer's output, by all of its modules
   layer_backward_ends,        ///< of one layer, or of layers that are recomputed together
   norm_read,                  ///< a norm's input, before it is kept
@@ -55,6 +56,8 @@ enum class ModelEvent : uint8_t {
   head_backward_ends,         ///< of the output layer
   head_table_gradient_made,   ///< of a table that the embedding uses, too: its weight
   embedding_gradient_begins,  ///< the same table, before the embedding adds to its gradient
+  unit_gathered,              ///< whole weights of a unit that replicas divide
+  unit_gradients_complete,    ///< the gradients of such a unit, before replicas sum them
   version_used,               ///< the block of weights of another version than the one before
   weight_stepped,             ///< a weight, by a step of several versions
   moment_read,                ///< an optimizer's second moment, before it is stepped
@@ -73,6 +76,7 @@ struct MlpChoices {
   bool separate_projections = false;  ///< a gate and its factor have weights of their own
   bool parts_stay = false;            ///< mini-sequences keep what they compute until backward
   bool parts_of_hidden_size = false;  ///< by the paper's rule they have as many tokens as that
+  bool stops_early = false;           ///< what is computed again is so until nothing more is needed
   bool concatenated_parts = false;    ///< their gradients are copied into one at the end
 };
 struct HeadChoices {
@@ -116,6 +120,8 @@ class Program : public Choices {
   /// `behaviour` outlives the program.
   void add(const Behaviour& behaviour);
   void remove(const Behaviour& behaviour);
+  /// Removes a kernel that the program's file describes. False: it has none of this name.
+  bool remove_kernel(std::string_view name);
   bool has(std::string_view behaviour) const;
   /// Behaviours in the order of their list.
   const std::vector<const Behaviour*>& behaviours() const { return behaviours_; }

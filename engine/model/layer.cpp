@@ -60,8 +60,13 @@ Tensor TransformerLayer::compute(const Pass& pass, const Tensor& x, Saved& saved
 }
 
 Tensor TransformerLayer::recompute(const Pass& pass, const Tensor& x, Saved& saved) const {
-  if (!Mlp::recomputes_itself(pass) || mlp_post_norm_) return compute(pass, x, saved);
-  saved.mlp = Mlp::remembered(pass, attend(pass, x, saved).normed);
+  const RunConfig& c = pass.rank.config;
+  const bool later = Mlp::recomputes_itself(pass);
+  // A mask of dropout behind the last product is kept, and made with its result.
+  const bool early = c.program.mlp.stops_early && c.model.dropout == 0;
+  if (mlp_post_norm_ || !(later || early)) return compute(pass, x, saved);
+  const Tensor normed = attend(pass, x, saved).normed;
+  saved.mlp = later ? Mlp::remembered(pass, normed) : mlp_.recompute(pass, normed);
   return {};
 }
 
@@ -70,12 +75,15 @@ Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& save
   if (pass.recompute != Recompute::full) {
     Tensor y = compute(pass, x, saved);
     if (pass.rank.config.offload) saved.offloaded.store(pass, saved.kept());
+    pass.event(ModelEvent::layer_ends, y);
     return y;
   }
   saved.input = x;
   saved.offloaded.store(pass, saved.kept());
   Saved not_kept;
-  return compute(pass, x, not_kept);
+  Tensor y = compute(pass, x, not_kept);
+  pass.event(ModelEvent::layer_ends, y);
+  return y;
 }
 
 Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
@@ -84,6 +92,7 @@ Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   saved.restore(pass);
   if (pass.recompute == Recompute::full) {
     Tensor input = std::exchange(saved.input, Tensor()), output = recompute(pass, input, saved);
+    pass.event(ModelEvent::layer_ends, input);
     pass.event(ModelEvent::layer_input_recomputed, input, extras);
     pass.event(ModelEvent::layer_output_recomputed, output, extras);
   }

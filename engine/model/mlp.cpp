@@ -112,6 +112,14 @@ Mlp::Saved Mlp::remembered(const Pass& outer, const Tensor& x) {
   return saved;
 }
 
+Mlp::Saved Mlp::recompute(const Pass& outer, const Tensor& x) const {
+  const Pass pass = outer.in(Part::mlp);
+  Saved saved = remembered(pass, x);
+  for (const MiniSequence& part : parts_of(pass.rank.config, x.shape()[0]))
+    if (keeps_inner(pass)) saved.inner.push_back(kept(pass, expand(pass, part.of(x))));
+  return saved;
+}
+
 Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
                     Saved& saved) const {
   const Pass pass = outer.in(Part::mlp);

@@ -51,6 +51,8 @@ class Mlp {
   }
   /// Saved as forward would leave it then, without computing anything.
   static Saved remembered(const Pass& outer, const Tensor& x);
+  /// Saved as forward would leave it with no dropout behind it, without its last product.
+  Saved recompute(const Pass& outer, const Tensor& x) const;
 
   ParameterList parameters() { return join({up_.parameters(), down_.parameters()}); }
 

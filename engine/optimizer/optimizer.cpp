@@ -187,6 +187,7 @@ void BackwardReduction::start(const RankAt& at, const std::shared_ptr<ParameterU
   const RunConfig& c = at.rank.config;
   InFlight next{
       .unit = unit, .all = std::exchange(unit->gradients, Tensor()), .part = {}, .sum = {}};
+  at.event(ModelEvent::unit_gradients_complete, next.all);
   if (c.narrow_reduction && c.type != next.all.type()) {
     const Tensor wide =
         std::exchange(next.all, at.allocate(c.type, next.all.shape(), Kind::communication));

@@ -106,7 +106,10 @@ void GatheredWeights::begin(const RankAt& at, const ParameterList& now, const Pa
   for (const Parameter* p : now)
     if (last_ && stays(*p->unit)) staying_.push_back(p->unit);
   const bool came = !arriving_.empty();
-  for (Arriving& one : arriving_) one.pending.wait();
+  for (Arriving& one : arriving_) {
+    one.pending.wait();
+    at.event(ModelEvent::unit_gathered, one.unit->weights);
+  }
   arriving_.clear();
   for (Parameter* p : now) p->bind(p->unit->weights, p->unit->offset);
   gather(at, next);

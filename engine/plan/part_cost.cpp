@@ -302,7 +302,8 @@ void on_one_rank(RunConfig run, const Machine& machine, int64_t layers,
 int64_t enough_layers(const RunConfig& run) {
   const DeviceRules& rules = run.program.device;
   // A host that waits is late with some layers, and not with others.
-  const bool host_waits = rules.host_waits_around_passes || rules.messages.kind != Messages::beside;
+  const bool host_waits = rules.host_waits_around_passes || rules.host != Host::launches ||
+                          rules.messages.kind != Messages::beside;
   if (host_waits || run.recompute_layers > 0 || run.recompute_group > 1 || run.offload)
     return run.model.layers;
   return run.reduces_in_backward() ? 4 : 2;
@@ -313,7 +314,7 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part, bool turns) {
   PartCost cost;
   on_one_rank(run, machine, part.layers, [&](Rank& rank) {
-    cost = PartExecution(rank, optimizer, {part}, machine.launch_overhead).run(turns);
+    cost = PartExecution(rank, optimizer, {part}, issue_overhead(machine, run.program.device)).run(turns);
   });
   return cost;
 }
@@ -437,7 +438,8 @@ const PairCost& PartCosts::together(const std::vector<ModelPart>& chunks, int fo
   if (found != together_.end()) return found->second;
   PairCost cost;
   on_one_rank(run_, machine_, layers, [&](Rank& rank) {
-    cost = PartExecution(rank, optimizer_, chunks, machine_.launch_overhead)
+    cost = PartExecution(rank, optimizer_, chunks,
+                         issue_overhead(machine_, run_.program.device))
                .run_together(forward_chunk);
   });
   return together_.emplace(std::move(key), cost).first->second;

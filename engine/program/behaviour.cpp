@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <mutex>
+#include <tuple>
 
 #include "engine/rank.h"
 #include "kernels/support/error.h"
@@ -184,6 +187,17 @@ template <auto member>
 constexpr Choice kernel = [](Choices& c) { c.device.kernels.*member = true; };
 template <auto member>
 constexpr Choice message = [](Choices& c) { c.device.messages.*member = true; };
+template <Host host>
+constexpr Choice issued_by = [](Choices& c) { c.device.host = host; };
+constexpr Choice triton_attention = [](Choices& c) {
+  c.device.attention.kernels = {"flash-attention-1-triton"};
+};
+constexpr Choice flash_attention_2 = [](Choices& c) {
+  c.device.attention.kernels = {"flash-attention-2"};
+};
+constexpr Choice deterministic_attention = [](Choices& c) {
+  c.device.attention.deterministic = true;
+};
 template <Messages kind>
 constexpr Choice messages = [](Choices& c) { c.device.messages.kind = kind; };
 constexpr Choice separate_projections = [](Choices& c) {
@@ -296,6 +310,10 @@ std::vector<Behaviour> of_layers() {
       keeping("recomputed-outputs",
               "A layer that is computed again keeps its output until its backward pass ends",
               {hold(Event::layer_output_recomputed, Event::layer_backward_ends)}),
+      choosing("early-stop",
+               "What is computed again of a layer ends with what its backward pass needs: without "
+               "dropout, not with the MLP's last product",
+               mlp<&MlpChoices::stops_early>),
       choosing("kept-outputs",
                "A stage keeps what it has sent until the microbatch's backward pass has been made",
                run<&Choices::keeps_stage_outputs>)};
@@ -448,6 +466,21 @@ std::vector<Behaviour> of_time() {
       timing("clipping-kernels",
              "Gradients are scaled before the optimizer's kernel, and weights copied behind it",
              kernel<&ExtraKernels::clipping>),
+      timing("cublas-2023", "Products have the rate of cuBLAS of 2023",
+             kernel<&ExtraKernels::early_products>),
+      timing("norm-kernels", "Gradients of norms have the rate of PyTorch's own kernels",
+             kernel<&ExtraKernels::slow_norms>),
+      timing("flash-attention-1-triton", "Fused attention is FlashAttention-1 in Triton",
+             triton_attention),
+      timing("flash-attention-2", "Fused attention is FlashAttention-2", flash_attention_2),
+      timing("deterministic-attention",
+             "The backward pass of fused attention sums in one order, which takes longer",
+             deterministic_attention),
+      timing("eager-host", "The host issues operations as eager modules of PyTorch do",
+             issued_by<Host::eager>),
+      timing("transformer-engine-host",
+             "The host issues operations as modules of TransformerEngine do",
+             issued_by<Host::transformer_engine>),
       timing("division-kernel",
              "Gradients are divided by the number of replicas, however many there are, by a kernel "
              "of its own",
@@ -500,10 +533,60 @@ const std::vector<Behaviour>& behaviours() {
   return all;
 }
 
+const std::map<std::string_view, ModelEvent>& kernel_events() {
+  static const std::map<std::string_view, ModelEvent> events = {
+      {"layer-ends", ModelEvent::layer_ends},
+      {"layer-gradient-read", ModelEvent::layer_gradient_read},
+      {"attention-gradient-begins", ModelEvent::attention_gradient_begins},
+      {"logits-made", ModelEvent::logits_made},
+      {"loss-gradient-begins", ModelEvent::loss_gradient_begins},
+      {"unit-gathered", ModelEvent::unit_gathered},
+      {"unit-gradients-complete", ModelEvent::unit_gradients_complete},
+      {"moment-read", ModelEvent::moment_read}};
+  return events;
+}
+
+const Behaviour& behaviour_of(const ProgramKernel& kernel) {
+  struct Known {
+    ProgramKernel kernel;
+    Behaviour behaviour;
+  };
+  static std::mutex guard;
+  static std::deque<Known> all;  // behaviours stay where they are
+  const std::scoped_lock lock(guard);
+  const auto same = [&](const Known& one) {
+    const ProgramKernel& k = one.kernel;
+    return std::tie(k.name, k.does, k.at, k.bytes, k.launches) ==
+           std::tie(kernel.name, kernel.does, kernel.at, kernel.bytes, kernel.launches);
+  };
+  if (const auto found = std::ranges::find_if(all, same); found != all.end())
+    return found->behaviour;
+  Known& known = all.emplace_back(kernel);
+  known.behaviour = {.name = known.kernel.name,
+                     .changes = Changes::time,
+                     .does = known.kernel.does,
+                     .effects = {effects::kernel(kernel.at, kernel.bytes, kernel.launches)},
+                     .real = false};
+  return known.behaviour;
+}
+
+namespace {
+
+/// Order of behaviours in a program: those of behaviours(), then kernels of files by name.
+auto order_of(const Behaviour* behaviour) {
+  const auto& own = behaviours();
+  const std::less<> before;
+  const bool listed = !before(behaviour, own.data()) && before(behaviour, own.data() + own.size());
+  return std::tuple{listed ? behaviour - own.data() : std::ssize(own), behaviour->name,
+                    listed ? nullptr : behaviour};
+}
+
+}  // namespace
+
 void Program::add(const Behaviour& behaviour) {
   std::erase_if(behaviours_,
                 [&](const Behaviour* one) { return one->name == behaviour.instead_of; });
-  const auto place = std::ranges::lower_bound(behaviours_, &behaviour, std::less<>());
+  const auto place = std::ranges::lower_bound(behaviours_, order_of(&behaviour), {}, order_of);
   if (place == behaviours_.end() || *place != &behaviour) behaviours_.insert(place, &behaviour);
   resolve();
 }
@@ -511,6 +594,15 @@ void Program::add(const Behaviour& behaviour) {
 void Program::remove(const Behaviour& behaviour) {
   std::erase(behaviours_, &behaviour);
   resolve();
+}
+
+bool Program::remove_kernel(std::string_view name) {
+  const auto is_it = [&](const Behaviour* one) {
+    return one->name == name && std::get<0>(order_of(one)) == std::ssize(engine::behaviours());
+  };
+  const bool found = std::erase_if(behaviours_, is_it) > 0;
+  if (found) resolve();
+  return found;
 }
 
 bool Program::has(std::string_view behaviour) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,18 @@ struct Behaviour {
 
 /// All of them, in the order of documentation.
 const std::vector<Behaviour>& behaviours();
+
+/// A kernel that a program runs besides, as its file describes it: time on a virtual device.
+struct ProgramKernel {
+  std::string name, does;
+  ModelEvent at;
+  double bytes = 0;  ///< that it moves for each byte of the event's tensor
+  int launches = 1;
+};
+/// The behaviour that runs this kernel: the same one for the same description.
+const Behaviour& behaviour_of(const ProgramKernel& kernel);
+/// Events at which a program's file may run a kernel: "layer-ends".
+const std::map<std::string_view, ModelEvent>& kernel_events();
 
 /// Throws InputError for a behaviour of the run's program that its configuration cannot have.
 void check_behaviours(const RunConfig& config);

@@ -79,6 +79,15 @@ Effect elsewhere(ModelEvent at) {
   return {at, at, [](const Occasion& o) { o.x = o.at.allocate(o.x.type(), o.x.shape()); }};
 }
 
+Effect kernel(ModelEvent at, double bytes, int launches) {
+  return {at, at, [bytes, launches](const Occasion& o) {
+            // A copy reads and writes each byte.
+            const double each = bytes * static_cast<double>(o.x.view().bytes()) / (2 * launches);
+            const View moved{nullptr, DType::u8, {static_cast<int64_t>(each)}};
+            for (int i = 0; i < launches; ++i) o.at.run(Copy{moved, moved});
+          }};
+}
+
 Effect only(When when, Effect effect) {
   effect.does = [when, does = std::move(effect.does)](const Occasion& o) {
     if (when(o.at)) does(o);

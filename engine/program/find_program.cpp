@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <utility>
 
 #include "kernels/support/error.h"
@@ -34,13 +35,43 @@ std::string candidates(const std::string& name, const std::vector<std::string>& 
                      fmt::join(near.empty() ? known : near, ", "));
 }
 
-KnownBehaviour read_behaviour(const JsonObject& entry) {
+/// A kernel's description: {"kernel", "does", "at", "bytes"} and, optionally, "launches".
+const Behaviour& read_kernel(const JsonObject& entry) {
+  entry.allow_only({"kernel", "does", "at", "bytes", "launches", "status", "evidence"});
+  ProgramKernel kernel{.name = entry.require<std::string>("kernel"),
+                       .does = entry.require<std::string>("does"),
+                       .at = {},
+                       .bytes = entry.require<double>("bytes"),
+                       .launches = static_cast<int>(entry.optional<int64_t>("launches", 1))};
+  if (kernel.name.empty() || kernel.name.find_first_of("+~:/.") != std::string::npos ||
+      find_behaviour(kernel.name) != nullptr)
+    entry.fail("kernel", fmt::format("is \"{}\"; it must be a name of its own, without + ~ : / .",
+                                     kernel.name));
+  const auto at = entry.require<std::string>("at");
+  const auto event = kernel_events().find(at);
+  if (event == kernel_events().end())
+    entry.fail("at", fmt::format("is \"{}\", which is no event; known are {}", at,
+                                 fmt::join(std::views::keys(kernel_events()), ", ")));
+  kernel.at = event->second;
+  if (!(kernel.bytes > 0 && kernel.bytes <= 1000))
+    entry.fail("bytes", fmt::format("is {}; it must be above 0 and at most 1000", kernel.bytes));
+  if (kernel.launches < 1 || kernel.launches > 1000)
+    entry.fail("launches", fmt::format("is {}; it must be from 1 to 1000", kernel.launches));
+  return behaviour_of(kernel);
+}
+
+const Behaviour& read_named(const JsonObject& entry) {
   entry.allow_only({"behaviour", "status", "evidence"});
   const auto name = entry.require<std::string>("behaviour");
   const Behaviour* const behaviour = find_behaviour(name);
   if (behaviour == nullptr)
     entry.fail("behaviour", fmt::format("is \"{}\", which is none; {}", name,
                                         candidates(name, behaviour_names())));
+  return *behaviour;
+}
+
+KnownBehaviour read_behaviour(const JsonObject& entry) {
+  const Behaviour& behaviour = entry.has("kernel") ? read_kernel(entry) : read_named(entry);
   const auto said = entry.require<std::string>("status");
   const auto status = from_name<BehaviourStatus>(said);
   if (!status)
@@ -48,7 +79,7 @@ KnownBehaviour read_behaviour(const JsonObject& entry) {
                fmt::format("is \"{}\"; it must be documented, counted or supposed", said));
   const auto evidence = entry.require<std::string>("evidence");
   if (evidence.empty()) entry.fail("evidence", "is empty; say how it is known");
-  return {behaviour, *status, evidence};
+  return {&behaviour, *status, evidence};
 }
 
 /// A term of a program's text, and what comes before it.
@@ -138,7 +169,8 @@ ProgramFile find_program_file(const std::string& name_or_path) {
     const KnownBehaviour known = read_behaviour(entry);
     if (std::ranges::find(program.behaviours, known.behaviour, &KnownBehaviour::behaviour) !=
         program.behaviours.end())
-      entry.fail("behaviour", fmt::format("is \"{}\" a second time", known.behaviour->name));
+      entry.fail(entry.has("kernel") ? "kernel" : "behaviour",
+                 fmt::format("is \"{}\" a second time", known.behaviour->name));
     program.behaviours.push_back(known);
   }
   return program;
@@ -152,12 +184,14 @@ std::vector<KnownBehaviour> known_behaviours(const std::string& text) {
   std::vector<KnownBehaviour> all;
   const Program program = find_program(text);
   for (const Behaviour* behaviour : program.behaviours())
-    for (const Term& term : terms_of(rest))
+    for (const Term& term : terms_of(rest)) {
+      if (term.sign == '~') continue;
       for (const KnownBehaviour& one : behaviours_of_term(term.name)) {
         if (one.behaviour != behaviour) continue;
         if (!all.empty() && all.back().behaviour == behaviour) all.pop_back();
         all.push_back(one);
       }
+    }
   return all;
 }
 
@@ -167,14 +201,17 @@ Program find_program(const std::string& text) {
   const std::vector<std::string> left = take_parts(rest);
   const std::vector<Term> terms = terms_of(rest);
   Program program;
-  for (const auto& [sign, name] : terms)
+  for (const auto& [sign, name] : terms) {
+    if (sign == '~' && program.remove_kernel(name)) continue;
     for (const KnownBehaviour& one : behaviours_of_term(name))
       sign == '+' ? program.add(*one.behaviour) : program.remove(*one.behaviour);
-  for (const Behaviour& behaviour : behaviours())
+  }
+  const std::vector<const Behaviour*> whole = program.behaviours();
+  for (const Behaviour* behaviour : whole)
     if (!left.empty() && std::ranges::none_of(left, [&](const std::string& part) {
-          return leaves(part, behaviour);
+          return leaves(part, *behaviour);
         }))
-      program.remove(behaviour);
+      program.remove(*behaviour);
   if (program.behaviours().empty()) return {};
   program.name = without_files(text, terms, program);
   return program;

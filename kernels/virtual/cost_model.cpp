@@ -34,11 +34,18 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
     : extra_(rules.kernels),
       buffers_messages_(rules.messages.buffered),
       measured_(machine.operations),
+      attention_(machine.attention, rules.attention, static_cast<double>(machine.multiprocessors)),
       multiprocessors_(static_cast<uint32_t>(machine.multiprocessors)),
+      left_by_collective_(
+          static_cast<uint32_t>(machine.multiprocessors - machine.collective_multiprocessors)),
+      shared_speed_(1 - machine.collective_share),
       kernel_latency_(machine.kernel_latency),
       memory_latency_(machine.memory_latency),
       seconds_per_byte_(1 / (machine.memory_bandwidth * machine.memory_fraction)),
       attention_seconds_per_byte_(1 / (machine.memory_bandwidth * machine.attention_fraction)),
+      norm_seconds_per_byte_(rules.kernels.slow_norms && machine.norm_fraction > 0
+                                 ? 1 / (machine.memory_bandwidth * machine.norm_fraction)
+                                 : seconds_per_byte_),
       l2_seconds_per_byte_(static_cast<double>(machine.multiprocessors) / machine.l2_bandwidth),
       host_bandwidth_(machine.host_bandwidth * machine.host_fraction),
       link_bandwidth_(machine.link_bandwidth * machine.link_fraction),
@@ -55,7 +62,14 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
       devices_per_node_(static_cast<int>(machine.devices_per_node)),
       devices_per_port_(static_cast<int>(machine.devices_per_port)) {
   const auto processors = static_cast<double>(machine.multiprocessors);
-  const double loop = std::min(machine.gemm_fraction, machine.gemm_sustained);
+  const auto loop = [&](double sustained) { return std::min(machine.gemm_fraction, sustained); };
+  const double sustained = rules.kernels.early_products && machine.gemm_2023 > 0
+                               ? machine.gemm_2023
+                               : machine.gemm_sustained;
+  const double own = loop(sustained);
+  const double accumulated = machine.gemm_accumulated > 0
+                                 ? loop(std::min(sustained, machine.gemm_accumulated))
+                                 : own;
   for (const Machine::Tile& shape : machine.tiles) {
     if (tile_count_ == tiles_.size()) break;
     Tile& tile = tiles_[tile_count_++];
@@ -64,21 +78,29 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
     const double m = tile.m;
     const double n = tile.n;
     for (const DType type : types) {
-      const double multiply = 2 * m * n * processors / (machine.peak_flops(type) * loop);
+      const double multiply = 2 * m * n * processors / machine.peak_flops(type);
       const double load = (m + n) * static_cast<double>(size_of(type)) * l2_seconds_per_byte_;
-      tile.step[index_of(type)] = std::max(multiply, load);
+      tile.step[index_of(type)] = std::max(multiply / own, load);
+      tile.accumulated[index_of(type)] = std::max(multiply / accumulated, load);
     }
   }
 }
 
 double CostModel::duration(const Operation& operation) const {
   const Kernels all = kernels(operation);
-  return std::accumulate(all.begin(), all.end(), 0.0);
+  return std::accumulate(all.begin(), all.end(), 0.0,
+                         [](double sum, const Kernel& one) { return sum + one.alone; });
 }
 
-double CostModel::product(const Gemm& gemm, double bytes) const {
+CostModel::Kernel CostModel::product(const Gemm& gemm, double bytes) const {
   const auto result = static_cast<double>(size_of(gemm.c.type) * (gemm.accumulate ? 2 : 1));
-  return kernel_latency_ + std::max(bytes * seconds_per_byte_, waves(gemm, result));
+  const auto seconds = [&](uint32_t multiprocessors) {
+    return kernel_latency_ +
+           std::max(bytes * seconds_per_byte_, waves(gemm, result, multiprocessors));
+  };
+  const double alone = seconds(multiprocessors_);
+  if (left_by_collective_ == multiprocessors_) return slowed(alone);
+  return {alone, std::max(alone, seconds(left_by_collective_))};
 }
 
 double CostModel::attention_arithmetic(const FusedAttention& attention, int products) const {
@@ -89,23 +111,25 @@ double CostModel::attention_arithmetic(const FusedAttention& attention, int prod
       .c = View(nullptr, attention.q.type, {attention.batch(), attention.rows(), attention.cols()}),
       .bias = {},
       .transpose_b = true};
-  return products * waves(scores, 0) * attention.flops(1) / scores.cost().flops;
+  return products * waves(scores, 0, multiprocessors_) * attention.flops(1) / scores.cost().flops;
 }
 
-double CostModel::waves(const Gemm& gemm, double result) const {
+double CostModel::waves(const Gemm& gemm, double result, uint32_t multiprocessors) const {
   const auto m = static_cast<uint32_t>(gemm.m());
   const auto n = static_cast<uint32_t>(gemm.n());
   const auto batch = static_cast<uint64_t>(gemm.batch());
   const auto k = static_cast<double>(gemm.k());
   const size_t type = index_of(gemm.a.type);
+  const bool wide = gemm.accumulate && gemm.c.type == DType::f32;
   double best = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < tile_count_; ++i) {
     const Tile& tile = tiles_[i];
     const uint64_t count = batch * ceil_div(m, tile.m) * ceil_div(n, tile.n);
-    const uint64_t waves = (count + multiprocessors_ - 1) / multiprocessors_;
+    const uint64_t waves = (count + multiprocessors - 1) / multiprocessors;
     const double store = static_cast<double>(tile.m) * tile.n * result * l2_seconds_per_byte_;
     best = std::min(best,
-                    static_cast<double>(waves) * (memory_latency_ + k * tile.step[type] + store));
+                    static_cast<double>(waves) *
+                        (memory_latency_ + k * (wide ? tile.accumulated : tile.step)[type] + store));
   }
   return best;
 }

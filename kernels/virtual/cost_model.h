@@ -11,6 +11,19 @@ namespace frugal::kernels {
 /// Directions that messages have in a port at a time: one has its bandwidth alone.
 enum class Ways : uint8_t { one, both };
 
+/// Host seconds in which a program issues an operation.
+inline double issue_overhead(const Machine& machine, const DeviceRules& rules) {
+  switch (rules.host) {
+    case Host::launches:
+      break;
+    case Host::eager:
+      return machine.eager_overhead;
+    case Host::transformer_engine:
+      return machine.engine_overhead;
+  }
+  return machine.launch_overhead;
+}
+
 /// Durations of operations and collectives on a described machine, in seconds. docs/cost-model.md
 /// has formulas, sources and what is left out. Nothing here allocates or looks anything up, but for
 /// a machine whose operations were measured.
@@ -18,24 +31,28 @@ class CostModel {
  public:
   explicit CostModel(const Machine& machine, const DeviceRules& rules = {});
 
-  /// Device time of each of the kernels that the program runs for an operation.
+  /// Seconds of a kernel on all multiprocessors, and on those that a collective leaves to it.
+  struct Kernel {
+    double alone = 0, beside = 0;
+  };
+  /// Each of the kernels that the program runs for an operation.
   class Kernels {
    public:
-    Kernels(std::initializer_list<double> seconds) {
-      for (const double each : seconds) add(each);
+    Kernels(std::initializer_list<Kernel> kernels) {
+      for (const Kernel& each : kernels) add(each);
     }
-    void add(double seconds) { seconds_.at(count_++) = seconds; }
-    const double* begin() const { return seconds_.data(); }
-    const double* end() const { return seconds_.data() + count_; }
+    void add(const Kernel& kernel) { kernels_.at(count_++) = kernel; }
+    const Kernel* begin() const { return kernels_.data(); }
+    const Kernel* end() const { return kernels_.data() + count_; }
 
    private:
-    std::array<double, 4> seconds_{};
+    std::array<Kernel, 4> kernels_{};
     size_t count_ = 0;
   };
   Kernels kernels(const Operation& operation) const {
     if (!measured_.empty())
       if (const auto found = measured_.find(form_of(operation)); found != measured_.end())
-        return {found->second.seconds(work_of(operation))};
+        return {slowed(found->second.seconds(work_of(operation)))};
     return std::visit([this](const auto& op) { return kernels_of(op); }, operation);
   }
   /// Seconds of all kernels of an operation.
@@ -104,20 +121,25 @@ class CostModel {
   Kernels kernels_of(const Adam& adam) const;
   Kernels kernels_of(const Transfer& transfer) const;
 
-  double memory_bound(double bytes) const { return kernel_latency_ + bytes * seconds_per_byte_; }
-  /// Seconds of softmax and its dropout.
-  double attention_bound(double bytes) const {
-    return kernel_latency_ + bytes * attention_seconds_per_byte_;
+  /// A kernel that is slower beside a collective by the share of the device that this takes.
+  Kernel slowed(double alone) const { return {alone, alone / shared_speed_}; }
+  Kernel memory_bound(double bytes) const {
+    return slowed(kernel_latency_ + bytes * seconds_per_byte_);
+  }
+  /// Softmax and its dropout.
+  Kernel attention_bound(double bytes) const {
+    return slowed(kernel_latency_ + bytes * attention_seconds_per_byte_);
   }
   /// Kernels of a norm's backward pass that moves `all` bytes, those of `add` included, a gradient
   /// that came over the residual path.
   Kernels norm_backward(double all, const View& add) const;
   /// A product that moves `bytes`.
-  double product(const Gemm& gemm, double bytes) const;
+  Kernel product(const Gemm& gemm, double bytes) const;
   /// A product without what the program does to its result in kernels of their own.
   Gemm alone(const Gemm& gemm) const;
-  /// Whole waves of tiles, whose results take `result` bytes per element to the L2 cache.
-  double waves(const Gemm& gemm, double result) const;
+  /// Whole waves of tiles on so many multiprocessors, whose results take `result` bytes per element
+  /// to the L2 cache.
+  double waves(const Gemm& gemm, double result, uint32_t multiprocessors) const;
   /// Seconds of so many products on the tiles of visible scores.
   double attention_arithmetic(const FusedAttention& attention, int products) const;
   /// (n − 1) / n: the part of a buffer that crosses each link of a ring.
@@ -132,14 +154,19 @@ class CostModel {
   struct Tile {
     uint32_t m = 0, n = 0;
     std::array<double, 3> step{};
+    std::array<double, 3> accumulated{};  ///< the same of products added in float32
   };
   std::array<Tile, 8> tiles_{};
   size_t tile_count_ = 0;
   const ExtraKernels extra_;
   const bool buffers_messages_;
   const MeasuredOperations measured_;
+  const AttentionClock attention_;
   uint32_t multiprocessors_;
+  uint32_t left_by_collective_;  ///< of them
+  double shared_speed_;          ///< of compute beside a collective, in (0, 1)
   double kernel_latency_, memory_latency_, seconds_per_byte_, attention_seconds_per_byte_;
+  double norm_seconds_per_byte_;
   double l2_seconds_per_byte_;  ///< of one multiprocessor, beside all others
   double host_bandwidth_, link_bandwidth_, gather_bandwidth_;
   double network_bandwidth_, lone_bandwidth_, message_bandwidth_, exchange_bandwidth_;

@@ -30,7 +30,7 @@ VirtualDevice::VirtualDevice(const Machine& machine, const DeviceRules& rules, i
     : machine_(machine),
       rules_(rules),
       costs_(machine, rules),
-      shared_speed_(1 - machine.collective_share),
+      issue_(issue_overhead(machine, rules)),
       collective_speed_(1 - machine.compute_share),
       capacity_(machine.memory_capacity - (rules.communicator_buffers && devices_on_node > 1
                                                ? machine.communicator_memory
@@ -85,7 +85,7 @@ double VirtualDevice::begin_of_next(Stream stream) {
   if (auto& held = held_[stream.index]; !held.empty())
     for (const auto& until : std::exchange(held, {}))
       clock(stream) = std::max(clock(stream), until());
-  state_.host += machine_.launch_overhead;
+  state_.host += issue_;
   return std::max(clock(stream), state_.host);
 }
 
@@ -101,37 +101,39 @@ void VirtualDevice::keep_busy(Stream stream, std::string_view name, double begin
 
 void VirtualDevice::run_on(Stream stream, const Operation& operation) {
   const std::string_view name = name_of(operation);
-  for (const double seconds : costs_.kernels(operation)) {
+  for (const CostModel::Kernel& kernel : costs_.kernels(operation)) {
     ++work_.calls.launches;
-    execute_for(stream, seconds, name);
+    execute_for(stream, kernel, name);
   }
 }
 
 void VirtualDevice::run_timed(const Operation& operation, const OnOperation& seen) {
   spoil_tape();  // who plays it tells nobody
-  const double ready = std::max(clock(Stream::compute), state_.host + machine_.launch_overhead);
+  const double ready = std::max(clock(Stream::compute), state_.host + issue_);
   run_on(Stream::compute, operation);
   seen(operation, clock(Stream::compute) - ready);
 }
 
-void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view name) {
-  note({Tape::Kind::execute, stream, 0, seconds, name});
+void VirtualDevice::execute_for(Stream stream, const CostModel::Kernel& kernel,
+                                std::string_view name) {
+  note({Tape::Kind::execute, stream, 0, kernel.alone, kernel.beside, name});
   const double begin = begin_of_next(stream);
-  if (stream == Stream::compute) seconds = beside_collectives(begin, seconds);
+  const double seconds =
+      stream == Stream::compute ? beside_collectives(begin, kernel) : kernel.alone;
   keep_busy(stream, name, begin, begin + seconds);
 }
 
-double VirtualDevice::beside_collectives(double begin, double seconds) {
+double VirtualDevice::beside_collectives(double begin, const CostModel::Kernel& kernel) {
   double longest = 0;
   for (const Stream stream : collectives_) {
     // A collective is issued before what overlaps it, so the whole overlap is known here.
     const double left = clock(stream) - begin;
     if (left <= 0) continue;
-    const double together = std::min(seconds / shared_speed_, left / collective_speed_);
+    const double together = std::min(kernel.beside, left / collective_speed_);
     delay(stream, together * (1 - collective_speed_));
     longest = std::max(longest, together);
   }
-  return seconds + longest * (1 - shared_speed_);
+  return kernel.alone + (kernel.beside > 0 ? longest * (1 - kernel.alone / kernel.beside) : 0);
 }
 
 double VirtualDevice::beside_others(Stream stream, double begin, double seconds) {
@@ -165,7 +167,7 @@ void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name)
 }
 
 void VirtualDevice::occupy_for(Stream stream, double seconds, std::string_view name) {
-  note({Tape::Kind::occupy, stream, 0, seconds, name});
+  note({Tape::Kind::occupy, stream, 0, seconds, 0, name});
   const double begin = begin_of_next(stream);
   if (is_collective(stream)) seconds = beside_others(stream, begin, seconds);
   keep_busy(stream, name, begin, begin + seconds);
@@ -179,7 +181,7 @@ Event VirtualDevice::mark(Stream stream) {
 Event VirtualDevice::record(Stream stream) {
   Event event = mark(stream);
   if (noted_ != nullptr) {
-    note({Tape::Kind::record, stream, 0, 0, {}});
+    note({Tape::Kind::record, stream, 0, 0, 0, {}});
     event.number = ++recorded_;
   }
   return event;
@@ -191,7 +193,7 @@ void VirtualDevice::wait(Stream stream, const Event& event) {
     if (event.number <= before)
       spoil_tape();
     else
-      note({Tape::Kind::wait, stream, static_cast<uint32_t>(event.number - before - 1), 0, {}});
+      note({Tape::Kind::wait, stream, static_cast<uint32_t>(event.number - before - 1), 0, 0, {}});
   }
   clock(stream) = std::max(clock(stream), time_of(event));
 }
@@ -246,7 +248,7 @@ void VirtualDevice::play(const Tape& tape) {
   played_.clear();
   for (const Tape::Entry& entry : tape.entries_) switch (entry.kind) {
       case Tape::Kind::execute:
-        execute_for(entry.stream, entry.seconds, entry.name);
+        execute_for(entry.stream, {entry.seconds, entry.beside}, entry.name);
         break;
       case Tape::Kind::occupy:
         occupy_for(entry.stream, entry.seconds, entry.name);

@@ -114,9 +114,9 @@ class VirtualDevice final : public Device, private Replay {
   double time_of(const Event& event) const {
     return event.time + (event.collective ? late(*event.collective) : 0);
   }
-  /// Seconds that so many seconds of computation take from `begin` on, beside the collectives that
-  /// are under way, which it delays.
-  double beside_collectives(double begin, double seconds);
+  /// Seconds that a kernel takes from `begin` on, beside the collectives that are under way, which it
+  /// delays.
+  double beside_collectives(double begin, const CostModel::Kernel& kernel);
   /// Seconds that so many seconds of a collective take from `begin` on, beside those of other
   /// streams that share its link, which it delays.
   double beside_others(Stream stream, double begin, double seconds);
@@ -128,7 +128,7 @@ class VirtualDevice final : public Device, private Replay {
   /// Issues something: when the host has done so and its stream is free.
   double begin_of_next(Stream stream);
   /// Executes for `seconds`, or longer where a collective runs beside it.
-  void execute_for(Stream stream, double seconds, std::string_view name);
+  void execute_for(Stream stream, const CostModel::Kernel& kernel, std::string_view name);
   void occupy_for(Stream stream, double seconds, std::string_view name);
   void keep_busy(Stream stream, std::string_view name, double begin, double end);
   /// Something that cannot be played again from another moment.
@@ -139,7 +139,7 @@ class VirtualDevice final : public Device, private Replay {
   const Machine machine_;
   const DeviceRules rules_;
   const CostModel costs_;
-  const double shared_speed_;      ///< of compute beside a collective, in (0, 1)
+  const double issue_;             ///< host seconds of one operation
   const double collective_speed_;  ///< of a collective beside compute, in (0, 1]
   State state_;
   std::vector<Stream> collectives_;

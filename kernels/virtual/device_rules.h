@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/virtual/attention_rates.h"
+
 namespace frugal::kernels {
 
 /// Waits of a message between stages, besides that for its link.
@@ -23,9 +25,14 @@ struct ExtraKernels {
   bool accumulation = false;   ///< of a weight's gradient, added to those before it
   bool clipping = false;       ///< of gradients, and weights copied from their float32 master
   bool division = false;       ///< of gradients by the number of replicas
+  bool early_products = false; ///< products are those of cuBLAS of 2023
+  bool slow_norms = false;     ///< gradients of norms have the rate of PyTorch's own kernels
 
   bool operator==(const ExtraKernels&) const = default;
 };
+
+/// What issues operations: their launches alone, eager modules of PyTorch, or TransformerEngine's.
+enum class Host : uint8_t { launches, eager, transformer_engine };
 
 /// Rules by which stages exchange messages.
 struct MessageRules {
@@ -44,7 +51,9 @@ struct MessageRules {
 /// are none.
 struct DeviceRules {
   ExtraKernels kernels = {};
+  AttentionChoice attention = {};
   MessageRules messages = {};
+  Host host = Host::launches;
   /// The host waits for the device before and after each pass of a stage.
   bool host_waits_around_passes = false;
   /// Every stage fetches the batch before a forward pass, and the device waits for it.

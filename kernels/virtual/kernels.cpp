@@ -81,19 +81,24 @@ CostModel::Kernels CostModel::kernels_of(const SoftmaxBackward& backward) const 
 }
 
 CostModel::Kernels CostModel::kernels_of(const FusedAttention& attention) const {
-  return {kernel_latency_ + std::max(attention.cost().bytes * seconds_per_byte_,
-                                     attention_arithmetic(attention, FusedAttention::products))};
+  const double arithmetic = attention_ ? attention_.forward(attention)
+                                       : attention_arithmetic(attention, FusedAttention::products);
+  return {
+      slowed(kernel_latency_ + std::max(attention.cost().bytes * seconds_per_byte_, arithmetic))};
 }
 
 CostModel::Kernels CostModel::kernels_of(const FusedAttentionBackward& backward) const {
-  return {kernel_latency_ +
-          std::max(backward.cost().bytes * seconds_per_byte_,
-                   attention_arithmetic(backward.forward, FusedAttentionBackward::products))};
+  const double arithmetic =
+      attention_ ? attention_.backward(backward.forward)
+                 : attention_arithmetic(backward.forward, FusedAttentionBackward::products);
+  return {slowed(kernel_latency_ + std::max(backward.cost().bytes * seconds_per_byte_, arithmetic))};
 }
 
 CostModel::Kernels CostModel::norm_backward(double all, const View& add) const {
-  if (!extra_.residual || add.empty()) return {memory_bound(all)};
-  return {memory_bound(all - bytes(add)), memory_bound(3 * bytes(add))};
+  const double of_norm = extra_.residual ? all - bytes(add) : all;
+  Kernels kernels{slowed(kernel_latency_ + of_norm * norm_seconds_per_byte_)};
+  if (extra_.residual && !add.empty()) kernels.add(memory_bound(3 * bytes(add)));
+  return kernels;
 }
 
 CostModel::Kernels CostModel::kernels_of(const LayerNormBackward& backward) const {
@@ -133,7 +138,7 @@ CostModel::Kernels CostModel::kernels_of(const Adam& adam) const {
 }
 
 CostModel::Kernels CostModel::kernels_of(const Transfer& transfer) const {
-  return {kernel_latency_ + bytes(transfer.from) / host_bandwidth_};
+  return {slowed(kernel_latency_ + bytes(transfer.from) / host_bandwidth_)};
 }
 
 }  // namespace frugal::kernels

@@ -103,7 +103,8 @@ void read_device(const JsonObject& device, Machine& machine) {
                      "communicator_memory", "memory_bandwidth", "memory_fraction", "memory_latency",
                      "l2_bandwidth", "multiprocessors", "host_bandwidth", "host_fraction",
                      "launch_overhead", "kernel_latency", "gemm_fraction", "gemm_sustained",
-                     "attention_fraction", "batch_overhead", "tiles"});
+                     "gemm_2023", "gemm_accumulated", "norm_fraction", "eager_overhead", "engine_overhead", "attention_fraction", "batch_overhead",
+                     "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
   machine.flops_f32 = read.positive("flops_f32", "FLOP/s");
@@ -122,6 +123,17 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.kernel_latency = read.positive("kernel_latency", "s");
   machine.gemm_fraction = read.fraction("gemm_fraction");
   machine.gemm_sustained = read.fraction("gemm_sustained");
+  const auto optional = [&](std::string_view key) {
+    return device.has(key) ? read.fraction(key) : 0;
+  };
+  machine.gemm_2023 = optional("gemm_2023");
+  machine.gemm_accumulated = optional("gemm_accumulated");
+  machine.norm_fraction = optional("norm_fraction");
+  const auto overhead = [&](std::string_view key, double otherwise) {
+    return device.has(key) ? read.positive(key, "s") : otherwise;
+  };
+  machine.eager_overhead = overhead("eager_overhead", machine.launch_overhead);
+  machine.engine_overhead = overhead("engine_overhead", machine.eager_overhead);
   machine.attention_fraction = read.fraction("attention_fraction");
   if (device.has("batch_overhead")) machine.batch_overhead = read.positive("batch_overhead", "s");
   machine.tiles = read_tiles(device);
@@ -131,7 +143,7 @@ void read_network(const JsonObject& network, Machine& machine) {
   network.allow_only({"devices_per_node", "host_memory", "link_bandwidth", "link_fraction",
                       "gather_fraction", "network_bandwidth", "devices_per_port",
                       "network_fraction", "lone_fraction", "message_fraction", "exchange_fraction",
-                      "collective_share", "compute_share", "collective_latency", "link_latency",
+                      "collective_share", "collective_multiprocessors", "compute_share", "collective_latency", "link_latency",
                       "network_latency"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
@@ -152,6 +164,13 @@ void read_network(const JsonObject& network, Machine& machine) {
   machine.message_fraction = optional("message_fraction");
   machine.exchange_fraction = optional("exchange_fraction");
   machine.collective_share = read.fraction("collective_share");
+  if (network.has("collective_multiprocessors")) {
+    machine.collective_multiprocessors = read.whole("collective_multiprocessors", "1");
+    if (machine.collective_multiprocessors >= machine.multiprocessors)
+      network.object("collective_multiprocessors")
+          .fail("value", fmt::format("is {}; it must be below the {} that the device has",
+                                     machine.collective_multiprocessors, machine.multiprocessors));
+  }
   machine.compute_share = optional("compute_share");
   for (const auto& [key, share] : {std::pair{"collective_share", machine.collective_share},
                                    std::pair{"compute_share", machine.compute_share}})
@@ -164,7 +183,7 @@ void read_network(const JsonObject& network, Machine& machine) {
 Machine read_machine(const nlohmann::json& json, const std::string& file) {
   const JsonObject root(json, file);
   root.allow_only({"schema", "name", "description", "calibration", "device_names", "device",
-                   "peak_clock", "network", "fit", "operations", "predictions"});
+                   "peak_clock", "network", "fit", "operations", "attention", "predictions"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
@@ -180,6 +199,7 @@ Machine read_machine(const nlohmann::json& json, const std::string& file) {
     machine.peak_clock = clock.front();
   }
   read_network(root.object("network"), machine);
+  if (root.has("attention")) machine.attention = read_attention_rates(root);
   if (root.has("operations")) {
     const JsonObject operations = root.object("operations");
     operations.allow_only({"source", "forms"});
@@ -204,8 +224,8 @@ void complete(json& machine, const json& base) {
           fmt::format("carried over from {}: {}", of, entry.at("source").get<std::string>());
     }
   }
-  if (!machine.contains("operations") && base.contains("operations"))
-    machine["operations"] = base.at("operations");
+  for (const char* list : {"operations", "attention"})
+    if (!machine.contains(list) && base.contains(list)) machine[list] = base.at(list);
   if (!machine.contains("calibration") && base.contains("calibration"))
     machine["calibration"] =
         fmt::format("as {}: {}", of, base.at("calibration").get<std::string>());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/types.h"
+#include "kernels/virtual/attention_rates.h"
 #include "kernels/virtual/measured_operations.h"
 
 namespace frugal::kernels {
@@ -53,9 +54,14 @@ struct Machine {
   double host_bandwidth = 0;      ///< to the host's memory or from it; peak of one direction
   double host_fraction = 0;       ///< of it that transfers reach
   double launch_overhead = 0;     ///< host time to issue one operation
+  double eager_overhead = 0;      ///< the same of eager PyTorch
+  double engine_overhead = 0;     ///< the same of TransformerEngine's modules
   double kernel_latency = 0;      ///< device time between two operations that follow each other
   double gemm_fraction = 0;       ///< of a multiprocessor's peak that a tile's inner loop reaches
   double gemm_sustained = 0;      ///< of it that the loop sustains, one product after another
+  double gemm_2023 = 0;           ///< the same with cuBLAS of 2023; 0: as gemm_sustained
+  double gemm_accumulated = 0;    ///< the same of products added in float32; 0: as gemm_sustained
+  double norm_fraction = 0;       ///< of the memory's peak: PyTorch's gradients of norms; 0: as others
   double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
   double batch_overhead = 0;      ///< before a forward pass whose stage fetches the batch
   std::vector<Tile> tiles;
@@ -73,6 +79,7 @@ struct Machine {
   double message_fraction = 0;    ///< and messages; 0: the same
   double exchange_fraction = 0;   ///< and those of both directions at once, each; 0: as messages
   double collective_share = 0;    ///< of a device, taken from what is computed beside a collective
+  int64_t collective_multiprocessors = 0;  ///< of it, which products lack; 0: they lose the share
   double compute_share = 0;       ///< of a collective's speed, taken by what is computed beside it
   double collective_latency = 0;  ///< of any collective
   double link_latency = 0;        ///< of each step within a node
@@ -81,6 +88,8 @@ struct Machine {
   /// Operations whose times were measured, which stand in place of what follows from the numbers
   /// above.
   MeasuredOperations operations;
+  /// Kernels of fused attention whose rates were published; others cost what their products cost.
+  std::vector<AttentionRates> attention;
 
   std::vector<Parameter> parameters;
   /// Clock of the multiprocessors at which flops_* are reached, in Hz. It decides no virtual time:

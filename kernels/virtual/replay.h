@@ -30,6 +30,7 @@ class Tape {
     Stream stream;
     uint32_t event;
     double seconds;
+    double beside;  ///< seconds of an execution beside a collective
     std::string_view name;
   };
   std::vector<Entry> entries_;

@@ -1,0 +1,104 @@
+#include "kernels/virtual/attention_rates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace frugal::kernels {
+namespace {
+
+constexpr double block_rows = 128;
+
+/// A rate between two measured lengths: a line on a logarithmic scale of lengths.
+double at_length(const std::vector<double>& lengths, const std::vector<double>& rates,
+                 double length) {
+  const auto above = std::ranges::lower_bound(lengths, length);
+  if (above == lengths.begin()) return rates.front();
+  if (above == lengths.end()) return rates.back();
+  const auto i = static_cast<size_t>(above - lengths.begin());
+  const double part = std::log(length / lengths[i - 1]) / std::log(lengths[i] / lengths[i - 1]);
+  return rates[i - 1] + part * (rates[i] - rates[i - 1]);
+}
+
+void check(const JsonObject& entry, const AttentionRates& rates) {
+  if (rates.source.empty()) entry.fail("source", "is empty; say where the rates come from");
+  if (rates.sequence.empty() || !std::ranges::is_sorted(rates.sequence, std::less_equal<>()))
+    entry.fail("sequence", "must be a list of rising lengths");
+  for (const auto& [key, list] : {std::pair{"forward", &rates.forward}, {"backward", &rates.backward}})
+    if (list->size() != rates.sequence.size())
+      entry.fail(key, fmt::format("has {} rates; it must have one for each of {} lengths",
+                                  list->size(), rates.sequence.size()));
+  for (const auto& [key, list] : {std::pair{"sequence", &rates.sequence},
+                                  {"forward", &rates.forward},
+                                  {"backward", &rates.backward}})
+    if (std::ranges::any_of(*list, [](double value) { return !(value > 0); }))
+      entry.fail(key, "must have numbers above 0 alone");
+  if (rates.head_size < 1) entry.fail("head_size", "must be at least 1");
+  if (!(rates.deterministic > 0 && rates.deterministic <= 1))
+    entry.fail("deterministic", "must be above 0 and at most 1");
+  for (const auto& [key, value] : {std::pair{"blocks", rates.blocks},
+                                   {"forward_ramp", rates.forward_ramp},
+                                   {"backward_ramp", rates.backward_ramp}})
+    if (!(value >= 0)) entry.fail(key, "must be at least 0");
+  if (rates.blocks == 0 && rates.forward_ramp + rates.backward_ramp > 0)
+    entry.fail("blocks", "is missing; a ramp needs the blocks that the measurement had");
+}
+
+}  // namespace
+
+std::vector<AttentionRates> read_attention_rates(const JsonObject& machine) {
+  std::vector<AttentionRates> all;
+  for (const JsonObject& entry : machine.objects("attention")) {
+    entry.allow_only({"kernel", "head_size", "causal", "sequence", "forward", "backward", "blocks",
+                      "deterministic",                      "forward_ramp", "backward_ramp", "source"});
+    const AttentionRates rates{
+        .kernel = entry.require<std::string>("kernel"),
+        .head_size = entry.require<int64_t>("head_size"),
+        .causal = entry.require<bool>("causal"),
+        .sequence = entry.require<std::vector<double>>("sequence"),
+        .forward = entry.require<std::vector<double>>("forward"),
+        .backward = entry.require<std::vector<double>>("backward"),
+        .deterministic = entry.optional<double>("deterministic", 1),
+        .blocks = entry.optional<double>("blocks", 0),
+        .forward_ramp = entry.optional<double>("forward_ramp", 0),
+        .backward_ramp = entry.optional<double>("backward_ramp", 0),
+        .source = entry.require<std::string>("source")};
+    check(entry, rates);
+    all.push_back(rates);
+  }
+  return all;
+}
+
+AttentionClock::AttentionClock(const std::vector<AttentionRates>& all,
+                               const AttentionChoice& choice, double multiprocessors)
+    : multiprocessors_(multiprocessors), deterministic_(choice.deterministic) {
+  for (const std::string_view kernel : choice.kernels) {
+    if (!rates_.empty()) return;
+    std::ranges::copy_if(all, std::back_inserter(rates_),
+                         [&](const AttentionRates& one) { return one.kernel == kernel; });
+  }
+}
+
+const AttentionRates& AttentionClock::nearest(const FusedAttention& attention) const {
+  const auto distance = [&](const AttentionRates& one) {
+    const double sizes = std::abs(std::log2(static_cast<double>(attention.q.cols()) /
+                                            static_cast<double>(one.head_size)));
+    return std::pair{one.causal != attention.causal, sizes};
+  };
+  return *std::ranges::min_element(rates_, {}, distance);
+}
+
+double AttentionClock::seconds(const FusedAttention& attention, double flops, bool forward) const {
+  const AttentionRates& rates = nearest(attention);
+  const double share = deterministic_ && !forward ? rates.deterministic : 1;
+  const double rate = share * at_length(rates.sequence, forward ? rates.forward : rates.backward,
+                                        static_cast<double>(attention.cols()));
+  if (rates.blocks == 0) return flops / rate;
+  const double ramp = (forward ? rates.forward_ramp : rates.backward_ramp) * multiprocessors_;
+  const double blocks = static_cast<double>(attention.batch()) *
+                        std::ceil(static_cast<double>(attention.rows()) / block_rows);
+  return flops / rate * (1 + ramp / blocks) / (1 + ramp / rates.blocks);
+}
+
+}  // namespace frugal::kernels

@@ -1,0 +1,65 @@
+#pragma once
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/operations.h"
+#include "kernels/support/json_file.h"
+
+namespace frugal::kernels {
+
+/// Published rates of one kernel of fused attention on one device, for one size of a head. FLOPs are
+/// counted as FlashAttention's own benchmark counts them: 4 b·s²·h·d forward, half of that where
+/// attention is causal, and 2.5 times as many backward.
+struct AttentionRates {
+  std::string kernel;  ///< "flash-attention-2"
+  int64_t head_size = 0;
+  bool causal = false;
+  std::vector<double> sequence;           ///< lengths that were measured, rising
+  std::vector<double> forward, backward;  ///< FLOP/s at each of them
+  double deterministic = 1;  ///< share of the backward rate that a deterministic pass reaches
+  /// Blocks of 128 rows of a head that the measurement had, and the rounds of all multiprocessors
+  /// that a kernel loses besides: few heads leave multiprocessors idle.
+  double blocks = 0, forward_ramp = 0, backward_ramp = 0;
+  std::string source;
+};
+
+/// Kernels of fused attention that a program takes.
+struct AttentionChoice {
+  /// The first that a machine has rates of. frugal's own is cuDNN's.
+  std::array<std::string_view, 2> kernels = {"cudnn", "flash-attention-2"};
+  bool deterministic = false;
+
+  bool operator==(const AttentionChoice&) const = default;
+};
+
+/// Rates of the first of these kernels that a machine has; none where it has none of them.
+class AttentionClock {
+ public:
+  AttentionClock(const std::vector<AttentionRates>& all, const AttentionChoice& choice,
+                 double multiprocessors);
+
+  explicit operator bool() const { return !rates_.empty(); }
+  double forward(const FusedAttention& attention) const {
+    return seconds(attention, attention.flops(FusedAttention::products), true);
+  }
+  double backward(const FusedAttention& attention) const {
+    return seconds(attention, attention.flops(FusedAttentionBackward::products), false);
+  }
+
+ private:
+  /// The nearest measured size of a head, of a causal kernel where `attention` is.
+  const AttentionRates& nearest(const FusedAttention& attention) const;
+  double seconds(const FusedAttention& attention, double flops, bool forward) const;
+
+  std::vector<AttentionRates> rates_;
+  double multiprocessors_;
+  bool deterministic_;
+};
+
+/// [{"kernel", "head_size", "causal", "sequence": […], "forward": […], "backward": […], "source"}, …]
+/// and, of each, optionally {"deterministic", "blocks", "forward_ramp", "backward_ramp"}. Throws InputError.
+std::vector<AttentionRates> read_attention_rates(const JsonObject& machine);
+
+}  // namespace frugal::kernels
