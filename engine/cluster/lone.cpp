@@ -64,7 +64,7 @@ std::unique_ptr<Group> of_stages(Device& device, const Machine& machine, const G
   const int size = group.ends ? 2 : stages;
   const int place = group.ends && stage > 0 ? 1 : stage;
   return std::make_unique<ModelledGroup>(device, CostModel(without_distance(machine)),
-                                         CostModel::Group{size, size}, place, group.stream);
+                                         CostModel::Group{size, size, 1}, place, group.stream);
 }
 
 /// Upper bound of NCCL's kernels: as many blocks as a communicator has here (docs/cuda.md), and

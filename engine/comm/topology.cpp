@@ -98,7 +98,8 @@ CostModel::Group Topology::on_nodes(const GroupSpec& group, int stage, int devic
   const std::vector<int> apart = offsets(*this, group);
   const std::vector<Axis> along = axes(group);
   const auto size = static_cast<int>(apart.size());
-  CostModel::Group sparse{.size = size, .per_node = size};
+  CostModel::Group sparse{
+      .size = size, .per_node = size, .apart = along.empty() ? 1 : along.front().stride};
   const int begin = within_a_stage(group) ? stage * ranks_of_stage() : 0;
   for (int first = begin; first < begin + ranks_of_stage() && sparse.per_node > 1; ++first) {
     const auto is_first = [&](const Axis& axis) { return first / axis.stride % axis.size == 0; };

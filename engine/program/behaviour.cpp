@@ -189,6 +189,8 @@ template <auto member>
 constexpr Choice message = [](Choices& c) { c.device.messages.*member = true; };
 template <Host host>
 constexpr Choice issued_by = [](Choices& c) { c.device.host = host; };
+template <Norms norms>
+constexpr Choice norms_of = [](Choices& c) { c.device.norms = norms; };
 constexpr Choice triton_attention = [](Choices& c) {
   c.device.attention.kernels = {"flash-attention-1-triton"};
 };
@@ -468,8 +470,11 @@ std::vector<Behaviour> of_time() {
              kernel<&ExtraKernels::clipping>),
       timing("cublas-2023", "Products have the rate of cuBLAS of 2023",
              kernel<&ExtraKernels::early_products>),
-      timing("norm-kernels", "Gradients of norms have the rate of PyTorch's own kernels",
-             kernel<&ExtraKernels::slow_norms>),
+      timing("pytorch-norms", "Gradients of norms have the rate of PyTorch's own kernels",
+             norms_of<Norms::pytorch>),
+      timing("transformer-engine-norms",
+             "Gradients of norms have the rate of TransformerEngine's kernels",
+             norms_of<Norms::transformer_engine>, Changes::time, "pytorch-norms"),
       timing("flash-attention-1-triton", "Fused attention is FlashAttention-1 in Triton",
              triton_attention),
       timing("flash-attention-2", "Fused attention is FlashAttention-2", flash_attention_2),

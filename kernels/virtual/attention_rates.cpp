@@ -35,8 +35,10 @@ void check(const JsonObject& entry, const AttentionRates& rates) {
     if (std::ranges::any_of(*list, [](double value) { return !(value > 0); }))
       entry.fail(key, "must have numbers above 0 alone");
   if (rates.head_size < 1) entry.fail("head_size", "must be at least 1");
-  if (!(rates.deterministic > 0 && rates.deterministic <= 1))
-    entry.fail("deterministic", "must be above 0 and at most 1");
+  for (const auto& [key, value] : {std::pair{"deterministic", rates.deterministic},
+                                   {"forward_dropout", rates.forward_dropout},
+                                   {"backward_dropout", rates.backward_dropout}})
+    if (!(value > 0 && value <= 1)) entry.fail(key, "must be above 0 and at most 1");
   for (const auto& [key, value] : {std::pair{"blocks", rates.blocks},
                                    {"forward_ramp", rates.forward_ramp},
                                    {"backward_ramp", rates.backward_ramp}})
@@ -51,7 +53,7 @@ std::vector<AttentionRates> read_attention_rates(const JsonObject& machine) {
   std::vector<AttentionRates> all;
   for (const JsonObject& entry : machine.objects("attention")) {
     entry.allow_only({"kernel", "head_size", "causal", "sequence", "forward", "backward", "blocks",
-                      "deterministic",                      "forward_ramp", "backward_ramp", "source"});
+                      "deterministic", "forward_dropout", "backward_dropout",                      "forward_ramp", "backward_ramp", "source"});
     const AttentionRates rates{
         .kernel = entry.require<std::string>("kernel"),
         .head_size = entry.require<int64_t>("head_size"),
@@ -59,6 +61,8 @@ std::vector<AttentionRates> read_attention_rates(const JsonObject& machine) {
         .sequence = entry.require<std::vector<double>>("sequence"),
         .forward = entry.require<std::vector<double>>("forward"),
         .backward = entry.require<std::vector<double>>("backward"),
+        .forward_dropout = entry.optional<double>("forward_dropout", 1),
+        .backward_dropout = entry.optional<double>("backward_dropout", 1),
         .deterministic = entry.optional<double>("deterministic", 1),
         .blocks = entry.optional<double>("blocks", 0),
         .forward_ramp = entry.optional<double>("forward_ramp", 0),
@@ -91,7 +95,9 @@ const AttentionRates& AttentionClock::nearest(const FusedAttention& attention) c
 
 double AttentionClock::seconds(const FusedAttention& attention, double flops, bool forward) const {
   const AttentionRates& rates = nearest(attention);
-  const double share = deterministic_ && !forward ? rates.deterministic : 1;
+  double share = deterministic_ && !forward ? rates.deterministic : 1;
+  if (attention.dropout.active())
+    share *= forward ? rates.forward_dropout : rates.backward_dropout;
   const double rate = share * at_length(rates.sequence, forward ? rates.forward : rates.backward,
                                         static_cast<double>(attention.cols()));
   if (rates.blocks == 0) return flops / rate;

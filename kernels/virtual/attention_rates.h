@@ -18,7 +18,8 @@ struct AttentionRates {
   bool causal = false;
   std::vector<double> sequence;           ///< lengths that were measured, rising
   std::vector<double> forward, backward;  ///< FLOP/s at each of them
-  double deterministic = 1;  ///< share of the backward rate that a deterministic pass reaches
+  /// Shares of the rates that are left with dropout, and of backward's in a deterministic pass.
+  double forward_dropout = 1, backward_dropout = 1, deterministic = 1;
   /// Blocks of 128 rows of a head that the measurement had, and the rounds of all multiprocessors
   /// that a kernel loses besides: few heads leave multiprocessors idle.
   double blocks = 0, forward_ramp = 0, backward_ramp = 0;
@@ -59,7 +60,8 @@ class AttentionClock {
 };
 
 /// [{"kernel", "head_size", "causal", "sequence": […], "forward": […], "backward": […], "source"}, …]
-/// and, of each, optionally {"deterministic", "blocks", "forward_ramp", "backward_ramp"}. Throws InputError.
+/// and, of each, optionally {"forward_dropout", "backward_dropout",
+/// "deterministic", "blocks", "forward_ramp", "backward_ramp"}. Throws InputError.
 std::vector<AttentionRates> read_attention_rates(const JsonObject& machine);
 
 }  // namespace frugal::kernels

@@ -16,6 +16,14 @@ double either(double own, const Machine& machine) {
   return own > 0 ? own : machine.network_fraction;
 }
 
+/// Of the memory's peak, that the gradients of norms reach.
+double norm_fraction(const Machine& machine, Norms norms) {
+  const double own = norms == Norms::pytorch              ? machine.pytorch_norm_fraction
+                     : norms == Norms::transformer_engine ? machine.engine_norm_fraction
+                                                          : 0;
+  return own > 0 ? own : machine.memory_fraction;
+}
+
 /// Fraction of their bandwidth that trees reach at this size of a buffer: NCCL v2.7.8-1,
 /// src/graph/tuning.cc:245-251, for its protocol Simple and each power of two from 64 bytes on.
 double tree_correction(double bytes) {
@@ -35,6 +43,7 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
       buffers_messages_(rules.messages.buffered),
       measured_(machine.operations),
       attention_(machine.attention, rules.attention, static_cast<double>(machine.multiprocessors)),
+      groups_(machine.groups),
       multiprocessors_(static_cast<uint32_t>(machine.multiprocessors)),
       left_by_collective_(
           static_cast<uint32_t>(machine.multiprocessors - machine.collective_multiprocessors)),
@@ -43,9 +52,7 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
       memory_latency_(machine.memory_latency),
       seconds_per_byte_(1 / (machine.memory_bandwidth * machine.memory_fraction)),
       attention_seconds_per_byte_(1 / (machine.memory_bandwidth * machine.attention_fraction)),
-      norm_seconds_per_byte_(rules.kernels.slow_norms && machine.norm_fraction > 0
-                                 ? 1 / (machine.memory_bandwidth * machine.norm_fraction)
-                                 : seconds_per_byte_),
+      norm_seconds_per_byte_(1 / (machine.memory_bandwidth * norm_fraction(machine, rules.norms))),
       l2_seconds_per_byte_(static_cast<double>(machine.multiprocessors) / machine.l2_bandwidth),
       host_bandwidth_(machine.host_bandwidth * machine.host_fraction),
       link_bandwidth_(machine.link_bandwidth * machine.link_fraction),
@@ -154,7 +161,9 @@ double CostModel::ring(const Group& group, int passes, double bytes, double link
 }
 
 double CostModel::all_reduce(const Group& group, double bytes) const {
-  const double around = ring(group, 2, share(group) * bytes, link_bandwidth_);
+  const double around =
+      ring(group, 2, share(group) * bytes,
+           link(group, &Machine::GroupRates::all_reduce, link_bandwidth_));
   if (group.size <= 1 || group.nodes() == 1) return around;
   // As NCCL's double binary trees over the nodes, a chain within each, but with the ring's
   // latencies: the whole buffer passes every link up and down, at 0.92 of a ring's bandwidth.

@@ -62,6 +62,7 @@ class CostModel {
   struct Group {
     int size = 1;
     int per_node = 1;
+    int apart = 1;  ///< devices from one to the next, within a node
     int nodes() const { return (size + per_node - 1) / per_node; }
   };
   /// Group of `size` ranks, as many to a node as fit.
@@ -70,10 +71,12 @@ class CostModel {
   /// `bytes` are the whole buffer's: what one rank holds before a reduce-scatter or all-to-all, or
   /// after an all-gather. A group of one takes no time.
   double all_gather(const Group& group, double bytes) const {
-    return ring(group, 1, share(group) * bytes, gather_bandwidth_);
+    return ring(group, 1, share(group) * bytes,
+                link(group, &Machine::GroupRates::all_gather, gather_bandwidth_));
   }
   double reduce_scatter(const Group& group, double bytes) const {
-    return ring(group, 1, share(group) * bytes, gather_bandwidth_);
+    return ring(group, 1, share(group) * bytes,
+                link(group, &Machine::GroupRates::reduce_scatter, gather_bandwidth_));
   }
   /// A reduce-scatter and an all-gather in one collective around a ring, or up and down a tree of
   /// nodes, whichever is faster: many ranks have little to sum sooner by a tree.
@@ -147,6 +150,14 @@ class CostModel {
   /// `passes` times around the ring, `bytes` over each link each time, which within a node has so
   /// much bandwidth.
   double ring(const Group& group, int passes, double bytes, double link) const;
+  /// Bandwidth of a link in a group of one node, which may have rates of its own.
+  double link(const Group& group, double Machine::GroupRates::* rate, double otherwise) const {
+    const auto is_it = [&](const Machine::GroupRates& one) {
+      return one.ranks == group.size && one.apart == group.apart;
+    };
+    const auto found = std::ranges::find_if(groups_, is_it);
+    return group.nodes() > 1 || found == groups_.end() ? otherwise : *found.*rate;
+  }
   /// Bandwidth of a group's ring or tree, all ports of a node together, whose links have `link`.
   double bandwidth(const Group& group, double link) const;
 
@@ -162,6 +173,7 @@ class CostModel {
   const bool buffers_messages_;
   const MeasuredOperations measured_;
   const AttentionClock attention_;
+  const std::vector<Machine::GroupRates> groups_;
   uint32_t multiprocessors_;
   uint32_t left_by_collective_;  ///< of them
   double shared_speed_;          ///< of compute beside a collective, in (0, 1)

@@ -85,7 +85,7 @@ double VirtualDevice::begin_of_next(Stream stream) {
   if (auto& held = held_[stream.index]; !held.empty())
     for (const auto& until : std::exchange(held, {}))
       clock(stream) = std::max(clock(stream), until());
-  state_.host += issue_;
+  state_.host += issue_of(stream);
   return std::max(clock(stream), state_.host);
 }
 
@@ -109,7 +109,7 @@ void VirtualDevice::run_on(Stream stream, const Operation& operation) {
 
 void VirtualDevice::run_timed(const Operation& operation, const OnOperation& seen) {
   spoil_tape();  // who plays it tells nobody
-  const double ready = std::max(clock(Stream::compute), state_.host + issue_);
+  const double ready = std::max(clock(Stream::compute), state_.host + issue_of(Stream::compute));
   run_on(Stream::compute, operation);
   seen(operation, clock(Stream::compute) - ready);
 }
@@ -205,6 +205,7 @@ void VirtualDevice::hold_up(const Event& until) {
 }
 
 void VirtualDevice::begin_pass(bool forward) {
+  in_pass_ = true;
   hold_up_for_passes();
   if (!forward || !rules_.fetches_batches) return;
   state_.host = std::max(state_.host, clock(Stream::compute)) + machine_.batch_overhead;

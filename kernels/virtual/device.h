@@ -70,7 +70,10 @@ class VirtualDevice final : public Device, private Replay {
   double now() override;
 
   void begin_pass(bool forward) override;
-  void end_pass() override { hold_up_for_passes(); }
+  void end_pass() override {
+    in_pass_ = false;
+    hold_up_for_passes();
+  }
   /// Null with an allocator, whose behaviour depends on all that it did before.
   Replay* replay() override { return allocator_ ? nullptr : this; }
 
@@ -125,6 +128,10 @@ class VirtualDevice final : public Device, private Replay {
   double& clock(Stream stream) { return state_.clocks[stream.index]; }
   double& late(Stream stream) { return state_.late[stream.index]; }
   double late(Stream stream) const { return state_.late[stream.index]; }
+  /// Host seconds of an operation: modules issue those of passes, and nobody else's.
+  double issue_of(Stream stream) const {
+    return in_pass_ && stream == Stream::compute ? issue_ : machine_.launch_overhead;
+  }
   /// Issues something: when the host has done so and its stream is free.
   double begin_of_next(Stream stream);
   /// Executes for `seconds`, or longer where a collective runs beside it.
@@ -150,6 +157,7 @@ class VirtualDevice final : public Device, private Replay {
   Stretch* noted_ = nullptr;   // until it is stopped: `work` is that of before it
   uint64_t recorded_ = 0;      // events, on all tapes
   std::vector<Event> played_;  // those of the tape that is played
+  bool in_pass_ = false;
   bool logging_ = false;
   std::vector<Interval> log_;
 };

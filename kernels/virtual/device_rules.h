@@ -26,13 +26,15 @@ struct ExtraKernels {
   bool clipping = false;       ///< of gradients, and weights copied from their float32 master
   bool division = false;       ///< of gradients by the number of replicas
   bool early_products = false; ///< products are those of cuBLAS of 2023
-  bool slow_norms = false;     ///< gradients of norms have the rate of PyTorch's own kernels
 
   bool operator==(const ExtraKernels&) const = default;
 };
 
 /// What issues operations: their launches alone, eager modules of PyTorch, or TransformerEngine's.
 enum class Host : uint8_t { launches, eager, transformer_engine };
+
+/// Whose kernels compute the gradients of norms.
+enum class Norms : uint8_t { own, pytorch, transformer_engine };
 
 /// Rules by which stages exchange messages.
 struct MessageRules {
@@ -54,6 +56,7 @@ struct DeviceRules {
   AttentionChoice attention = {};
   MessageRules messages = {};
   Host host = Host::launches;
+  Norms norms = Norms::own;
   /// The host waits for the device before and after each pass of a stage.
   bool host_waits_around_passes = false;
   /// Every stage fetches the batch before a forward pass, and the device waits for it.

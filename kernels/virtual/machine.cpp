@@ -103,7 +103,7 @@ void read_device(const JsonObject& device, Machine& machine) {
                      "communicator_memory", "memory_bandwidth", "memory_fraction", "memory_latency",
                      "l2_bandwidth", "multiprocessors", "host_bandwidth", "host_fraction",
                      "launch_overhead", "kernel_latency", "gemm_fraction", "gemm_sustained",
-                     "gemm_2023", "gemm_accumulated", "norm_fraction", "eager_overhead", "engine_overhead", "attention_fraction", "batch_overhead",
+                     "gemm_2023", "gemm_accumulated", "pytorch_norm_fraction", "engine_norm_fraction", "eager_overhead", "engine_overhead", "attention_fraction", "batch_overhead",
                      "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
@@ -128,7 +128,8 @@ void read_device(const JsonObject& device, Machine& machine) {
   };
   machine.gemm_2023 = optional("gemm_2023");
   machine.gemm_accumulated = optional("gemm_accumulated");
-  machine.norm_fraction = optional("norm_fraction");
+  machine.pytorch_norm_fraction = optional("pytorch_norm_fraction");
+  machine.engine_norm_fraction = optional("engine_norm_fraction");
   const auto overhead = [&](std::string_view key, double otherwise) {
     return device.has(key) ? read.positive(key, "s") : otherwise;
   };
@@ -139,12 +140,32 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.tiles = read_tiles(device);
 }
 
+std::vector<Machine::GroupRates> read_groups(const JsonObject& network) {
+  std::vector<Machine::GroupRates> all;
+  for (const JsonObject& entry : network.objects("groups")) {
+    entry.allow_only({"ranks", "apart", "all_reduce", "all_gather", "reduce_scatter", "source"});
+    Machine::GroupRates& one = all.emplace_back();
+    one = {entry.require<int64_t>("ranks"), entry.optional<int64_t>("apart", 1),
+           entry.require<double>("all_reduce"), entry.require<double>("all_gather"),
+           entry.require<double>("reduce_scatter")};
+    if (entry.require<std::string>("source").empty())
+      entry.fail("source", "is empty; say where the bandwidths come from");
+    if (one.ranks < 2) entry.fail("ranks", "must be at least 2");
+    if (one.apart < 1) entry.fail("apart", "must be at least 1");
+    for (const auto& [key, value] : {std::pair{"all_reduce", one.all_reduce},
+                                     {"all_gather", one.all_gather},
+                                     {"reduce_scatter", one.reduce_scatter}})
+      if (!(value > 0)) entry.fail(key, "must be above 0");
+  }
+  return all;
+}
+
 void read_network(const JsonObject& network, Machine& machine) {
   network.allow_only({"devices_per_node", "host_memory", "link_bandwidth", "link_fraction",
                       "gather_fraction", "network_bandwidth", "devices_per_port",
                       "network_fraction", "lone_fraction", "message_fraction", "exchange_fraction",
                       "collective_share", "collective_multiprocessors", "compute_share", "collective_latency", "link_latency",
-                      "network_latency"});
+                      "network_latency", "groups"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
   machine.host_memory = read.whole("host_memory", "B");
@@ -178,6 +199,7 @@ void read_network(const JsonObject& network, Machine& machine) {
   machine.collective_latency = read.positive("collective_latency", "s");
   machine.link_latency = read.positive("link_latency", "s");
   machine.network_latency = read.positive("network_latency", "s");
+  if (network.has("groups")) machine.groups = read_groups(network);
 }
 
 Machine read_machine(const nlohmann::json& json, const std::string& file) {
@@ -217,7 +239,7 @@ void complete(json& machine, const json& base) {
   const auto of = base.at("name").get<std::string>();
   for (const char* group : {"device", "network"}) {
     for (const auto& [key, entry] : base.at(group).items()) {
-      if (machine[group].contains(key)) continue;
+      if (machine[group].contains(key) || key == "groups") continue;  // of other links
       machine[group][key] = entry;
       machine[group][key].erase("others");  // of the other machine
       machine[group][key]["source"] =

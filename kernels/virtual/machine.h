@@ -26,6 +26,12 @@ struct Machine {
     double value = 0;
     std::string source;
   };
+  /// Bandwidths over each link of a ring of so many ranks of one node, `apart` devices from each
+  /// other, while the node's other devices are in such rings, too.
+  struct GroupRates {
+    int64_t ranks = 0, apart = 1;
+    double all_reduce = 0, all_gather = 0, reduce_scatter = 0;
+  };
   /// A number as it stands in the file, for reports.
   struct Parameter {
     std::string key;  ///< "network.link_bandwidth"
@@ -61,7 +67,8 @@ struct Machine {
   double gemm_sustained = 0;      ///< of it that the loop sustains, one product after another
   double gemm_2023 = 0;           ///< the same with cuBLAS of 2023; 0: as gemm_sustained
   double gemm_accumulated = 0;    ///< the same of products added in float32; 0: as gemm_sustained
-  double norm_fraction = 0;       ///< of the memory's peak: PyTorch's gradients of norms; 0: as others
+  /// Of the memory's peak: gradients of norms of PyTorch and of TransformerEngine; 0: as others.
+  double pytorch_norm_fraction = 0, engine_norm_fraction = 0;
   double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
   double batch_overhead = 0;      ///< before a forward pass whose stage fetches the batch
   std::vector<Tile> tiles;
@@ -84,6 +91,9 @@ struct Machine {
   double collective_latency = 0;  ///< of any collective
   double link_latency = 0;        ///< of each step within a node
   double network_latency = 0;     ///< of each step between nodes
+
+  /// Groups within a node whose collectives have bandwidths of their own.
+  std::vector<GroupRates> groups;
 
   /// Operations whose times were measured, which stand in place of what follows from the numbers
   /// above.
