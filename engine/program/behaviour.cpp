@@ -468,6 +468,10 @@ std::vector<Behaviour> of_time() {
       timing("clipping-kernels",
              "Gradients are scaled before the optimizer's kernel, and weights copied behind it",
              kernel<&ExtraKernels::clipping>),
+      timing("float8-products",
+             "Linear maps cast their operands to 8 bits, with a scale for each tensor, and multiply "
+             "those; gradients of norms, attention and memory stay as they are",
+             kernel<&ExtraKernels::float8>),
       timing("cublas-2023", "Products have the rate of cuBLAS of 2023",
              kernel<&ExtraKernels::early_products>),
       timing("pytorch-norms", "Gradients of norms have the rate of PyTorch's own kernels",

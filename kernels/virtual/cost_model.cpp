@@ -68,6 +68,7 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
       network_latency_(machine.network_latency),
       devices_per_node_(static_cast<int>(machine.devices_per_node)),
       devices_per_port_(static_cast<int>(machine.devices_per_port)) {
+  float8_ = rules.kernels.float8 && machine.flops_float8 > 0 && machine.gemm_float8 > 0;
   const auto processors = static_cast<double>(machine.multiprocessors);
   const auto loop = [&](double sustained) { return std::min(machine.gemm_fraction, sustained); };
   const double sustained = rules.kernels.early_products && machine.gemm_2023 > 0
@@ -84,6 +85,9 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
     tile.n = static_cast<uint32_t>(shape.n);
     const double m = tile.m;
     const double n = tile.n;
+    if (float8_)
+      tile.float8 = std::max(2 * m * n * processors / (machine.flops_float8 * machine.gemm_float8),
+                             (m + n) * l2_seconds_per_byte_);
     for (const DType type : types) {
       const double multiply = 2 * m * n * processors / machine.peak_flops(type);
       const double load = (m + n) * static_cast<double>(size_of(type)) * l2_seconds_per_byte_;
@@ -133,10 +137,11 @@ double CostModel::waves(const Gemm& gemm, double result, uint32_t multiprocessor
     const Tile& tile = tiles_[i];
     const uint64_t count = batch * ceil_div(m, tile.m) * ceil_div(n, tile.n);
     const uint64_t waves = (count + multiprocessors - 1) / multiprocessors;
+    const double step = in_float8(gemm) ? tile.float8 : (wide ? tile.accumulated : tile.step)[type];
     const double store = static_cast<double>(tile.m) * tile.n * result * l2_seconds_per_byte_;
     best = std::min(best,
                     static_cast<double>(waves) *
-                        (memory_latency_ + k * (wide ? tile.accumulated : tile.step)[type] + store));
+                        (memory_latency_ + k * step + store));
   }
   return best;
 }

@@ -110,6 +110,8 @@ class CostModel {
     return {memory_bound(operation.cost().bytes)};
   }
   Kernels kernels_of(const Gemm& gemm) const;
+  /// Adds what a program does to a product's operands in kernels of their own.
+  void add_casts(const Gemm& gemm, Kernels& kernels) const;
   Kernels kernels_of(const GemmGelu& both) const;
   Kernels kernels_of(const GemmGeluBackward& both) const;
   Kernels kernels_of(const GemmBiasGradient& both) const;
@@ -143,6 +145,10 @@ class CostModel {
   /// Whole waves of tiles on so many multiprocessors, whose results take `result` bytes per element
   /// to the L2 cache.
   double waves(const Gemm& gemm, double result, uint32_t multiprocessors) const;
+  /// True for a linear map's product, forward or of a gradient, that a program computes in 8 bits.
+  bool in_float8(const Gemm& gemm) const {
+    return float8_ && gemm.a.type == DType::bf16 && gemm.batch() == 1;
+  }
   /// Seconds of so many products on the tiles of visible scores.
   double attention_arithmetic(const FusedAttention& attention, int products) const;
   /// (n − 1) / n: the part of a buffer that crosses each link of a ring.
@@ -166,6 +172,7 @@ class CostModel {
     uint32_t m = 0, n = 0;
     std::array<double, 3> step{};
     std::array<double, 3> accumulated{};  ///< the same of products added in float32
+    double float8 = 0;                    ///< the same of 8-bit operands
   };
   std::array<Tile, 8> tiles_{};
   size_t tile_count_ = 0;
@@ -179,6 +186,7 @@ class CostModel {
   double shared_speed_;          ///< of compute beside a collective, in (0, 1)
   double kernel_latency_, memory_latency_, seconds_per_byte_, attention_seconds_per_byte_;
   double norm_seconds_per_byte_;
+  bool float8_;
   double l2_seconds_per_byte_;  ///< of one multiprocessor, beside all others
   double host_bandwidth_, link_bandwidth_, gather_bandwidth_;
   double network_bandwidth_, lone_bandwidth_, message_bandwidth_, exchange_bandwidth_;

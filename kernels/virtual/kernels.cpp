@@ -21,9 +21,19 @@ Gemm CostModel::alone(const Gemm& gemm) const {
   return product;
 }
 
+/// Scales and casts as torchao's (roofline_utils.py): of an activation or its gradient its largest
+/// value is found, and it is written twice in 8 bits, 6 bytes an element; of a weight, in two kernels,
+/// 8. The product of a weight's gradient finds both operands cast.
+void CostModel::add_casts(const Gemm& gemm, Kernels& kernels) const {
+  if (!in_float8(gemm) || gemm.transpose_a) return;
+  const double of_weight = gemm.transpose_b ? 4 * bytes(gemm.b) : 0;
+  kernels.add(memory_bound(3 * bytes(gemm.a) + of_weight));
+}
+
 CostModel::Kernels CostModel::kernels_of(const Gemm& gemm) const {
   const Gemm bare = alone(gemm);
   Kernels kernels{product(bare, bare.cost().bytes)};
+  add_casts(gemm, kernels);
   if (bare.bias.empty() && !gemm.bias.empty())
     kernels.add(memory_bound(2 * bytes(gemm.c) + bytes(gemm.bias)));
   if (gemm.accumulate && !bare.accumulate) kernels.add(memory_bound(3 * bytes(gemm.c)));
@@ -31,14 +41,19 @@ CostModel::Kernels CostModel::kernels_of(const Gemm& gemm) const {
 }
 
 CostModel::Kernels CostModel::kernels_of(const GemmGelu& both) const {
-  if (!extra_.gelu) return {product(both.gemm, both.cost().bytes)};
   const Gemm bare = alone(both.gemm);  // GELU's kernel adds the bias
-  return {product(bare, bare.cost().bytes), memory_bound(both.epilogue().cost().bytes)};
+  Kernels kernels{extra_.gelu ? product(bare, bare.cost().bytes)
+                              : product(both.gemm, both.cost().bytes)};
+  if (extra_.gelu) kernels.add(memory_bound(both.epilogue().cost().bytes));
+  add_casts(both.gemm, kernels);
+  return kernels;
 }
 
 CostModel::Kernels CostModel::kernels_of(const GemmGeluBackward& both) const {
-  if (!extra_.gelu) return {product(both.gemm, both.cost().bytes)};
-  return {product(both.gemm, both.gemm.cost().bytes), memory_bound(both.epilogue().cost().bytes)};
+  Kernels kernels{product(both.gemm, (extra_.gelu ? both.gemm.cost() : both.cost()).bytes)};
+  if (extra_.gelu) kernels.add(memory_bound(both.epilogue().cost().bytes));
+  add_casts(both.gemm, kernels);
+  return kernels;
 }
 
 /// The product's own sums are added to the gradient by a small kernel.

@@ -99,11 +99,11 @@ std::vector<Machine::Tile> read_tiles(const JsonObject& device) {
 }
 
 void read_device(const JsonObject& device, Machine& machine) {
-  device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity",
+  device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "flops_float8", "memory_capacity",
                      "communicator_memory", "memory_bandwidth", "memory_fraction", "memory_latency",
                      "l2_bandwidth", "multiprocessors", "host_bandwidth", "host_fraction",
                      "launch_overhead", "kernel_latency", "gemm_fraction", "gemm_sustained",
-                     "gemm_2023", "gemm_accumulated", "pytorch_norm_fraction", "engine_norm_fraction", "eager_overhead", "engine_overhead", "attention_fraction", "batch_overhead",
+                     "gemm_float8", "gemm_2023", "gemm_accumulated", "pytorch_norm_fraction", "engine_norm_fraction", "eager_overhead", "engine_overhead", "attention_fraction", "batch_overhead",
                      "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
@@ -127,6 +127,8 @@ void read_device(const JsonObject& device, Machine& machine) {
     return device.has(key) ? read.fraction(key) : 0;
   };
   machine.gemm_2023 = optional("gemm_2023");
+  machine.gemm_float8 = optional("gemm_float8");
+  if (device.has("flops_float8")) machine.flops_float8 = read.positive("flops_float8", "FLOP/s");
   machine.gemm_accumulated = optional("gemm_accumulated");
   machine.pytorch_norm_fraction = optional("pytorch_norm_fraction");
   machine.engine_norm_fraction = optional("engine_norm_fraction");

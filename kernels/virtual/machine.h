@@ -50,6 +50,7 @@ struct Machine {
 
   // One device.
   double flops_bf16 = 0, flops_f32 = 0, flops_f64 = 0;  ///< dense peaks
+  double flops_float8 = 0;                              ///< the same of 8-bit operands; 0: none
   int64_t memory_capacity = 0;
   int64_t communicator_memory = 0;  ///< of it, what a program's communicator has for its buffers
   double memory_bandwidth = 0;      ///< peak
@@ -65,6 +66,7 @@ struct Machine {
   double kernel_latency = 0;      ///< device time between two operations that follow each other
   double gemm_fraction = 0;       ///< of a multiprocessor's peak that a tile's inner loop reaches
   double gemm_sustained = 0;      ///< of it that the loop sustains, one product after another
+  double gemm_float8 = 0;         ///< of the peak of 8-bit operands, with scales of a tensor each
   double gemm_2023 = 0;           ///< the same with cuBLAS of 2023; 0: as gemm_sustained
   double gemm_accumulated = 0;    ///< the same of products added in float32; 0: as gemm_sustained
   /// Of the memory's peak: gradients of norms of PyTorch and of TransformerEngine; 0: as others.
