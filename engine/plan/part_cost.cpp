@@ -314,7 +314,8 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part, bool turns) {
   PartCost cost;
   on_one_rank(run, machine, part.layers, [&](Rank& rank) {
-    cost = PartExecution(rank, optimizer, {part}, issue_overhead(machine, run.program.device)).run(turns);
+    cost = PartExecution(rank, optimizer, {part}, issue_overhead(machine, run.program.device))
+               .run(turns);
   });
   return cost;
 }
@@ -438,8 +439,7 @@ const PairCost& PartCosts::together(const std::vector<ModelPart>& chunks, int fo
   if (found != together_.end()) return found->second;
   PairCost cost;
   on_one_rank(run_, machine_, layers, [&](Rank& rank) {
-    cost = PartExecution(rank, optimizer_, chunks,
-                         issue_overhead(machine_, run_.program.device))
+    cost = PartExecution(rank, optimizer_, chunks, issue_overhead(machine_, run_.program.device))
                .run_together(forward_chunk);
   });
   return together_.emplace(std::move(key), cost).first->second;

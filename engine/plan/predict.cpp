@@ -81,8 +81,7 @@ class Predicting {
                        std::min<int64_t>(run.ranks(), machine.devices_per_node)),
         tied_(tied_sum(run, links, times_)),
         part_costs_(costs),
-        costs_(run, costs, links, times_,
-               kernels::issue_overhead(machine, run.program.device)) {
+        costs_(run, costs, links, times_, kernels::issue_overhead(machine, run.program.device)) {
     for (int i = 0; i < run.pipeline_parallel; ++i) {
       const ModelPart all = ModelPart::all_of_stage(run, i);
       const bool like_last = i > 0 && costs.alike(all, ModelPart::all_of_stage(run, i - 1));

@@ -468,10 +468,11 @@ std::vector<Behaviour> of_time() {
       timing("clipping-kernels",
              "Gradients are scaled before the optimizer's kernel, and weights copied behind it",
              kernel<&ExtraKernels::clipping>),
-      timing("float8-products",
-             "Linear maps cast their operands to 8 bits, with a scale for each tensor, and multiply "
-             "those; gradients of norms, attention and memory stay as they are",
-             kernel<&ExtraKernels::float8>),
+      timing(
+          "float8-products",
+          "Linear maps cast their operands to 8 bits, with a scale for each tensor, and multiply "
+          "those; gradients of norms, attention and memory stay as they are",
+          kernel<&ExtraKernels::float8>),
       timing("cublas-2023", "Products have the rate of cuBLAS of 2023",
              kernel<&ExtraKernels::early_products>),
       timing("pytorch-norms", "Gradients of norms have the rate of PyTorch's own kernels",
@@ -555,22 +556,43 @@ const std::map<std::string_view, ModelEvent>& kernel_events() {
   return events;
 }
 
+namespace {
+
+/// Kernels of files that were read, with their behaviours, which stay where they are.
+struct KnownKernel {
+  ProgramKernel kernel;
+  Behaviour behaviour;
+};
+std::mutex kernels_guard;
+std::deque<KnownKernel>& known_kernels() {
+  static std::deque<KnownKernel> all;
+  return all;
+}
+
+}  // namespace
+
+std::string term_of(const Behaviour& behaviour) {
+  const std::scoped_lock lock(kernels_guard);
+  for (const auto& [kernel, of] : known_kernels()) {
+    if (&of != &behaviour) continue;
+    const auto is_at = [&](const auto& event) { return event.second == kernel.at; };
+    return fmt::format("{}*{}*{}", std::ranges::find_if(kernel_events(), is_at)->first,
+                       kernel.bytes, kernel.launches);
+  }
+  return std::string(behaviour.name);
+}
+
 const Behaviour& behaviour_of(const ProgramKernel& kernel) {
-  struct Known {
-    ProgramKernel kernel;
-    Behaviour behaviour;
-  };
-  static std::mutex guard;
-  static std::deque<Known> all;  // behaviours stay where they are
-  const std::scoped_lock lock(guard);
-  const auto same = [&](const Known& one) {
+  const std::scoped_lock lock(kernels_guard);
+  std::deque<KnownKernel>& all = known_kernels();
+  const auto same = [&](const KnownKernel& one) {
     const ProgramKernel& k = one.kernel;
     return std::tie(k.name, k.does, k.at, k.bytes, k.launches) ==
            std::tie(kernel.name, kernel.does, kernel.at, kernel.bytes, kernel.launches);
   };
   if (const auto found = std::ranges::find_if(all, same); found != all.end())
     return found->behaviour;
-  Known& known = all.emplace_back(kernel);
+  KnownKernel& known = all.emplace_back(KnownKernel{kernel, {}});
   known.behaviour = {.name = known.kernel.name,
                      .changes = Changes::time,
                      .does = known.kernel.does,

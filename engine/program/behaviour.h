@@ -42,6 +42,8 @@ struct ProgramKernel {
 };
 /// The behaviour that runs this kernel: the same one for the same description.
 const Behaviour& behaviour_of(const ProgramKernel& kernel);
+/// Name of a behaviour where a program's file is not at hand: of a kernel its description.
+std::string term_of(const Behaviour& behaviour);
 /// Events at which a program's file may run a kernel: "layer-ends".
 const std::map<std::string_view, ModelEvent>& kernel_events();
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <ranges>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace {
 
 constexpr NamedFolder programs{"programs/", "program"};
 constexpr std::string_view none = "frugal";
+/// Bounds of a kernel: bytes for each byte of its tensor, and launches.
+constexpr double most_bytes = 1000;
+constexpr int most_launches = 1000;
 
 std::vector<std::string> behaviour_names() {
   std::vector<std::string> names;
@@ -43,9 +47,9 @@ const Behaviour& read_kernel(const JsonObject& entry) {
                        .at = {},
                        .bytes = entry.require<double>("bytes"),
                        .launches = static_cast<int>(entry.optional<int64_t>("launches", 1))};
-  if (kernel.name.empty() || kernel.name.find_first_of("+~:/.") != std::string::npos ||
+  if (kernel.name.empty() || kernel.name.find_first_of("+~:/.*") != std::string::npos ||
       find_behaviour(kernel.name) != nullptr)
-    entry.fail("kernel", fmt::format("is \"{}\"; it must be a name of its own, without + ~ : / .",
+    entry.fail("kernel", fmt::format("is \"{}\"; it must be a name of its own, without + ~ : / . *",
                                      kernel.name));
   const auto at = entry.require<std::string>("at");
   const auto event = kernel_events().find(at);
@@ -53,10 +57,12 @@ const Behaviour& read_kernel(const JsonObject& entry) {
     entry.fail("at", fmt::format("is \"{}\", which is no event; known are {}", at,
                                  fmt::join(std::views::keys(kernel_events()), ", ")));
   kernel.at = event->second;
-  if (!(kernel.bytes > 0 && kernel.bytes <= 1000))
-    entry.fail("bytes", fmt::format("is {}; it must be above 0 and at most 1000", kernel.bytes));
-  if (kernel.launches < 1 || kernel.launches > 1000)
-    entry.fail("launches", fmt::format("is {}; it must be from 1 to 1000", kernel.launches));
+  if (!(kernel.bytes > 0 && kernel.bytes <= most_bytes))
+    entry.fail("bytes",
+               fmt::format("is {}; it must be above 0 and at most {}", kernel.bytes, most_bytes));
+  if (kernel.launches < 1 || kernel.launches > most_launches)
+    entry.fail("launches",
+               fmt::format("is {}; it must be from 1 to {}", kernel.launches, most_launches));
   return behaviour_of(kernel);
 }
 
@@ -106,8 +112,31 @@ std::vector<Term> terms_of(const std::string& text) {
   return terms;
 }
 
+/// The kernel that a term describes: EVENT*BYTES or EVENT*BYTES*LAUNCHES; null for another term.
+const Behaviour* kernel_of_term(const std::string& name) {
+  const size_t star = name.find('*');
+  if (star == std::string::npos) return nullptr;
+  const auto event = kernel_events().find(name.substr(0, star));
+  double bytes = 0;
+  int launches = 1, read = 0;
+  const std::string numbers = name.substr(star + 1);
+  const int found = std::sscanf(numbers.c_str(), "%lf%n*%d%n", &bytes, &read, &launches, &read);
+  const bool good = found >= 1 && read == static_cast<int>(numbers.size()) && bytes > 0 &&
+                    bytes <= most_bytes && launches >= 1 && launches <= most_launches;
+  if (event == kernel_events().end() || !good)
+    throw InputError(fmt::format(
+        "the program has \"{}\"; a kernel is EVENT*BYTES or EVENT*BYTES*LAUNCHES, with "
+        "bytes above 0 and at most {} for each byte of the event's tensor, at most {} "
+        "launches, and an event of {}",
+        name, most_bytes, most_launches, fmt::join(std::views::keys(kernel_events()), ", ")));
+  return &behaviour_of(
+      {name, "A kernel that the program's text describes", event->second, bytes, launches});
+}
+
 /// Behaviours of a term: one by its name, or all of a program's.
 std::vector<KnownBehaviour> behaviours_of_term(const std::string& name) {
+  if (const Behaviour* const kernel = kernel_of_term(name))
+    return {{kernel, BehaviourStatus::supposed, "named by itself"}};
   if (const Behaviour* const one = find_behaviour(name))
     return {{one, BehaviourStatus::supposed, "named by itself"}};
   std::vector<std::string> known = program_names();
@@ -147,7 +176,7 @@ std::string without_files(const std::string& text, const std::vector<Term>& term
   if (std::ranges::none_of(terms, [](const Term& term) { return is_path(term.name); })) return text;
   std::string name;
   for (const Behaviour* behaviour : program.behaviours())
-    name += fmt::format("{}{}", name.empty() ? "" : "+", behaviour->name);
+    name += fmt::format("{}{}", name.empty() ? "" : "+", term_of(*behaviour));
   return name;
 }
 

@@ -25,7 +25,8 @@ void check(const JsonObject& entry, const AttentionRates& rates) {
   if (rates.source.empty()) entry.fail("source", "is empty; say where the rates come from");
   if (rates.sequence.empty() || !std::ranges::is_sorted(rates.sequence, std::less_equal<>()))
     entry.fail("sequence", "must be a list of rising lengths");
-  for (const auto& [key, list] : {std::pair{"forward", &rates.forward}, {"backward", &rates.backward}})
+  for (const auto& [key, list] :
+       {std::pair{"forward", &rates.forward}, {"backward", &rates.backward}})
     if (list->size() != rates.sequence.size())
       entry.fail(key, fmt::format("has {} rates; it must have one for each of {} lengths",
                                   list->size(), rates.sequence.size()));
@@ -53,21 +54,21 @@ std::vector<AttentionRates> read_attention_rates(const JsonObject& machine) {
   std::vector<AttentionRates> all;
   for (const JsonObject& entry : machine.objects("attention")) {
     entry.allow_only({"kernel", "head_size", "causal", "sequence", "forward", "backward", "blocks",
-                      "deterministic", "forward_dropout", "backward_dropout",                      "forward_ramp", "backward_ramp", "source"});
-    const AttentionRates rates{
-        .kernel = entry.require<std::string>("kernel"),
-        .head_size = entry.require<int64_t>("head_size"),
-        .causal = entry.require<bool>("causal"),
-        .sequence = entry.require<std::vector<double>>("sequence"),
-        .forward = entry.require<std::vector<double>>("forward"),
-        .backward = entry.require<std::vector<double>>("backward"),
-        .forward_dropout = entry.optional<double>("forward_dropout", 1),
-        .backward_dropout = entry.optional<double>("backward_dropout", 1),
-        .deterministic = entry.optional<double>("deterministic", 1),
-        .blocks = entry.optional<double>("blocks", 0),
-        .forward_ramp = entry.optional<double>("forward_ramp", 0),
-        .backward_ramp = entry.optional<double>("backward_ramp", 0),
-        .source = entry.require<std::string>("source")};
+                      "deterministic", "forward_dropout", "backward_dropout", "forward_ramp",
+                      "backward_ramp", "source"});
+    const AttentionRates rates{.kernel = entry.require<std::string>("kernel"),
+                               .head_size = entry.require<int64_t>("head_size"),
+                               .causal = entry.require<bool>("causal"),
+                               .sequence = entry.require<std::vector<double>>("sequence"),
+                               .forward = entry.require<std::vector<double>>("forward"),
+                               .backward = entry.require<std::vector<double>>("backward"),
+                               .forward_dropout = entry.optional<double>("forward_dropout", 1),
+                               .backward_dropout = entry.optional<double>("backward_dropout", 1),
+                               .deterministic = entry.optional<double>("deterministic", 1),
+                               .blocks = entry.optional<double>("blocks", 0),
+                               .forward_ramp = entry.optional<double>("forward_ramp", 0),
+                               .backward_ramp = entry.optional<double>("backward_ramp", 0),
+                               .source = entry.require<std::string>("source")};
     check(entry, rates);
     all.push_back(rates);
   }
@@ -86,8 +87,8 @@ AttentionClock::AttentionClock(const std::vector<AttentionRates>& all,
 
 const AttentionRates& AttentionClock::nearest(const FusedAttention& attention) const {
   const auto distance = [&](const AttentionRates& one) {
-    const double sizes = std::abs(std::log2(static_cast<double>(attention.q.cols()) /
-                                            static_cast<double>(one.head_size)));
+    const double sizes = std::abs(
+        std::log2(static_cast<double>(attention.q.cols()) / static_cast<double>(one.head_size)));
     return std::pair{one.causal != attention.causal, sizes};
   };
   return *std::ranges::min_element(rates_, {}, distance);
@@ -96,8 +97,7 @@ const AttentionRates& AttentionClock::nearest(const FusedAttention& attention) c
 double AttentionClock::seconds(const FusedAttention& attention, double flops, bool forward) const {
   const AttentionRates& rates = nearest(attention);
   double share = deterministic_ && !forward ? rates.deterministic : 1;
-  if (attention.dropout.active())
-    share *= forward ? rates.forward_dropout : rates.backward_dropout;
+  if (attention.dropout.active()) share *= forward ? rates.forward_dropout : rates.backward_dropout;
   const double rate = share * at_length(rates.sequence, forward ? rates.forward : rates.backward,
                                         static_cast<double>(attention.cols()));
   if (rates.blocks == 0) return flops / rate;

@@ -9,9 +9,9 @@
 
 namespace frugal::kernels {
 
-/// Published rates of one kernel of fused attention on one device, for one size of a head. FLOPs are
-/// counted as FlashAttention's own benchmark counts them: 4 b·s²·h·d forward, half of that where
-/// attention is causal, and 2.5 times as many backward.
+/// Published rates of one kernel of fused attention on one device, for one size of a head. FLOPs
+/// are counted as FlashAttention's own benchmark counts them: 4 b·s²·h·d forward, half of that
+/// where attention is causal, and 2.5 times as many backward.
 struct AttentionRates {
   std::string kernel;  ///< "flash-attention-2"
   int64_t head_size = 0;
@@ -59,9 +59,9 @@ class AttentionClock {
   bool deterministic_;
 };
 
-/// [{"kernel", "head_size", "causal", "sequence": […], "forward": […], "backward": […], "source"}, …]
-/// and, of each, optionally {"forward_dropout", "backward_dropout",
-/// "deterministic", "blocks", "forward_ramp", "backward_ramp"}. Throws InputError.
+/// [{"kernel", "head_size", "causal", "sequence": […], "forward": […], "backward": […], "source"},
+/// …] and, of each, optionally {"forward_dropout", "backward_dropout", "deterministic", "blocks",
+/// "forward_ramp", "backward_ramp"}. Throws InputError.
 std::vector<AttentionRates> read_attention_rates(const JsonObject& machine);
 
 }  // namespace frugal::kernels

@@ -75,9 +75,8 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
                                ? machine.gemm_2023
                                : machine.gemm_sustained;
   const double own = loop(sustained);
-  const double accumulated = machine.gemm_accumulated > 0
-                                 ? loop(std::min(sustained, machine.gemm_accumulated))
-                                 : own;
+  const double accumulated =
+      machine.gemm_accumulated > 0 ? loop(std::min(sustained, machine.gemm_accumulated)) : own;
   for (const Machine::Tile& shape : machine.tiles) {
     if (tile_count_ == tiles_.size()) break;
     Tile& tile = tiles_[tile_count_++];
@@ -139,9 +138,7 @@ double CostModel::waves(const Gemm& gemm, double result, uint32_t multiprocessor
     const uint64_t waves = (count + multiprocessors - 1) / multiprocessors;
     const double step = in_float8(gemm) ? tile.float8 : (wide ? tile.accumulated : tile.step)[type];
     const double store = static_cast<double>(tile.m) * tile.n * result * l2_seconds_per_byte_;
-    best = std::min(best,
-                    static_cast<double>(waves) *
-                        (memory_latency_ + k * step + store));
+    best = std::min(best, static_cast<double>(waves) * (memory_latency_ + k * step + store));
   }
   return best;
 }
@@ -166,9 +163,8 @@ double CostModel::ring(const Group& group, int passes, double bytes, double link
 }
 
 double CostModel::all_reduce(const Group& group, double bytes) const {
-  const double around =
-      ring(group, 2, share(group) * bytes,
-           link(group, &Machine::GroupRates::all_reduce, link_bandwidth_));
+  const double around = ring(group, 2, share(group) * bytes,
+                             link(group, &Machine::GroupRates::all_reduce, link_bandwidth_));
   if (group.size <= 1 || group.nodes() == 1) return around;
   // As NCCL's double binary trees over the nodes, a chain within each, but with the ring's
   // latencies: the whole buffer passes every link up and down, at 0.92 of a ring's bandwidth.

@@ -157,7 +157,7 @@ class CostModel {
   /// much bandwidth.
   double ring(const Group& group, int passes, double bytes, double link) const;
   /// Bandwidth of a link in a group of one node, which may have rates of its own.
-  double link(const Group& group, double Machine::GroupRates::* rate, double otherwise) const {
+  double link(const Group& group, double Machine::GroupRates::*rate, double otherwise) const {
     const auto is_it = [&](const Machine::GroupRates& one) {
       return one.ranks == group.size && one.apart == group.apart;
     };

@@ -117,8 +117,8 @@ class VirtualDevice final : public Device, private Replay {
   double time_of(const Event& event) const {
     return event.time + (event.collective ? late(*event.collective) : 0);
   }
-  /// Seconds that a kernel takes from `begin` on, beside the collectives that are under way, which it
-  /// delays.
+  /// Seconds that a kernel takes from `begin` on, beside the collectives that are under way, which
+  /// it delays.
   double beside_collectives(double begin, const CostModel::Kernel& kernel);
   /// Seconds that so many seconds of a collective take from `begin` on, beside those of other
   /// streams that share its link, which it delays.

@@ -22,7 +22,8 @@ Gemm CostModel::alone(const Gemm& gemm) const {
 }
 
 /// Scales and casts as torchao's (roofline_utils.py): of an activation or its gradient its largest
-/// value is found, and it is written twice in 8 bits, 6 bytes an element; of a weight, in two kernels,
+/// value is found, and it is written twice in 8 bits, 6 bytes an element; of a weight, in two
+/// kernels,
 /// 8. The product of a weight's gradient finds both operands cast.
 void CostModel::add_casts(const Gemm& gemm, Kernels& kernels) const {
   if (!in_float8(gemm) || gemm.transpose_a) return;
@@ -106,7 +107,8 @@ CostModel::Kernels CostModel::kernels_of(const FusedAttentionBackward& backward)
   const double arithmetic =
       attention_ ? attention_.backward(backward.forward)
                  : attention_arithmetic(backward.forward, FusedAttentionBackward::products);
-  return {slowed(kernel_latency_ + std::max(backward.cost().bytes * seconds_per_byte_, arithmetic))};
+  return {
+      slowed(kernel_latency_ + std::max(backward.cost().bytes * seconds_per_byte_, arithmetic))};
 }
 
 CostModel::Kernels CostModel::norm_backward(double all, const View& add) const {

@@ -99,11 +99,32 @@ std::vector<Machine::Tile> read_tiles(const JsonObject& device) {
 }
 
 void read_device(const JsonObject& device, Machine& machine) {
-  device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "flops_float8", "memory_capacity",
-                     "communicator_memory", "memory_bandwidth", "memory_fraction", "memory_latency",
-                     "l2_bandwidth", "multiprocessors", "host_bandwidth", "host_fraction",
-                     "launch_overhead", "kernel_latency", "gemm_fraction", "gemm_sustained",
-                     "gemm_float8", "gemm_2023", "gemm_accumulated", "pytorch_norm_fraction", "engine_norm_fraction", "eager_overhead", "engine_overhead", "attention_fraction", "batch_overhead",
+  device.allow_only({"flops_bf16",
+                     "flops_f32",
+                     "flops_f64",
+                     "flops_float8",
+                     "memory_capacity",
+                     "communicator_memory",
+                     "memory_bandwidth",
+                     "memory_fraction",
+                     "memory_latency",
+                     "l2_bandwidth",
+                     "multiprocessors",
+                     "host_bandwidth",
+                     "host_fraction",
+                     "launch_overhead",
+                     "kernel_latency",
+                     "gemm_fraction",
+                     "gemm_sustained",
+                     "gemm_float8",
+                     "gemm_2023",
+                     "gemm_accumulated",
+                     "pytorch_norm_fraction",
+                     "engine_norm_fraction",
+                     "eager_overhead",
+                     "engine_overhead",
+                     "attention_fraction",
+                     "batch_overhead",
                      "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
@@ -166,8 +187,8 @@ void read_network(const JsonObject& network, Machine& machine) {
   network.allow_only({"devices_per_node", "host_memory", "link_bandwidth", "link_fraction",
                       "gather_fraction", "network_bandwidth", "devices_per_port",
                       "network_fraction", "lone_fraction", "message_fraction", "exchange_fraction",
-                      "collective_share", "collective_multiprocessors", "compute_share", "collective_latency", "link_latency",
-                      "network_latency", "groups"});
+                      "collective_share", "collective_multiprocessors", "compute_share",
+                      "collective_latency", "link_latency", "network_latency", "groups"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
   machine.host_memory = read.whole("host_memory", "B");

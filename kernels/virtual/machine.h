@@ -58,17 +58,17 @@ struct Machine {
   double memory_latency = 0;        ///< of one access
   double l2_bandwidth = 0;          ///< all multiprocessors together
   int64_t multiprocessors = 0;
-  double host_bandwidth = 0;      ///< to the host's memory or from it; peak of one direction
-  double host_fraction = 0;       ///< of it that transfers reach
-  double launch_overhead = 0;     ///< host time to issue one operation
-  double eager_overhead = 0;      ///< the same of eager PyTorch
-  double engine_overhead = 0;     ///< the same of TransformerEngine's modules
-  double kernel_latency = 0;      ///< device time between two operations that follow each other
-  double gemm_fraction = 0;       ///< of a multiprocessor's peak that a tile's inner loop reaches
-  double gemm_sustained = 0;      ///< of it that the loop sustains, one product after another
-  double gemm_float8 = 0;         ///< of the peak of 8-bit operands, with scales of a tensor each
-  double gemm_2023 = 0;           ///< the same with cuBLAS of 2023; 0: as gemm_sustained
-  double gemm_accumulated = 0;    ///< the same of products added in float32; 0: as gemm_sustained
+  double host_bandwidth = 0;    ///< to the host's memory or from it; peak of one direction
+  double host_fraction = 0;     ///< of it that transfers reach
+  double launch_overhead = 0;   ///< host time to issue one operation
+  double eager_overhead = 0;    ///< the same of eager PyTorch
+  double engine_overhead = 0;   ///< the same of TransformerEngine's modules
+  double kernel_latency = 0;    ///< device time between two operations that follow each other
+  double gemm_fraction = 0;     ///< of a multiprocessor's peak that a tile's inner loop reaches
+  double gemm_sustained = 0;    ///< of it that the loop sustains, one product after another
+  double gemm_float8 = 0;       ///< of the peak of 8-bit operands, with scales of a tensor each
+  double gemm_2023 = 0;         ///< the same with cuBLAS of 2023; 0: as gemm_sustained
+  double gemm_accumulated = 0;  ///< the same of products added in float32; 0: as gemm_sustained
   /// Of the memory's peak: gradients of norms of PyTorch and of TransformerEngine; 0: as others.
   double pytorch_norm_fraction = 0, engine_norm_fraction = 0;
   double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
@@ -77,17 +77,17 @@ struct Machine {
 
   // Devices together. A machine of one device has no links, and zeros from link_bandwidth on.
   int64_t devices_per_node = 0;
-  int64_t host_memory = 0;        ///< of a node, shared by its devices
-  double link_bandwidth = 0;      ///< a device's, one direction, within a node; peak
-  double link_fraction = 0;       ///< of it that collectives reach
-  double gather_fraction = 0;     ///< of it that all-gather and reduce-scatter reach
-  double network_bandwidth = 0;   ///< a device's when all send, one direction, between nodes; peak
-  int64_t devices_per_port = 1;   ///< devices that share a network port, of network_bandwidth each
-  double network_fraction = 0;    ///< of it that collectives reach
-  double lone_fraction = 0;       ///< those of groups with one rank to a node; 0: the same
-  double message_fraction = 0;    ///< and messages; 0: the same
-  double exchange_fraction = 0;   ///< and those of both directions at once, each; 0: as messages
-  double collective_share = 0;    ///< of a device, taken from what is computed beside a collective
+  int64_t host_memory = 0;       ///< of a node, shared by its devices
+  double link_bandwidth = 0;     ///< a device's, one direction, within a node; peak
+  double link_fraction = 0;      ///< of it that collectives reach
+  double gather_fraction = 0;    ///< of it that all-gather and reduce-scatter reach
+  double network_bandwidth = 0;  ///< a device's when all send, one direction, between nodes; peak
+  int64_t devices_per_port = 1;  ///< devices that share a network port, of network_bandwidth each
+  double network_fraction = 0;   ///< of it that collectives reach
+  double lone_fraction = 0;      ///< those of groups with one rank to a node; 0: the same
+  double message_fraction = 0;   ///< and messages; 0: the same
+  double exchange_fraction = 0;  ///< and those of both directions at once, each; 0: as messages
+  double collective_share = 0;   ///< of a device, taken from what is computed beside a collective
   int64_t collective_multiprocessors = 0;  ///< of it, which products lack; 0: they lose the share
   double compute_share = 0;       ///< of a collective's speed, taken by what is computed beside it
   double collective_latency = 0;  ///< of any collective

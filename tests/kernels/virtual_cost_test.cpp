@@ -298,5 +298,50 @@ TEST(CostModel, AGroupOfOneNeedsNoTime) {
   EXPECT_EQ(costs.broadcast(alone, 1e9), 0);
 }
 
+/// 20 tiles are 2 waves on all 10 multiprocessors and 3 on the 7 that a collective leaves.
+TEST(CostModel, AProductBesideACollectiveHasMoreWaves) {
+  Machine m = simple_machine();
+  m.collective_multiprocessors = 3;
+  const auto kernel = [&](const Operation& operation) {
+    return *CostModel(m).kernels(operation).begin();
+  };
+  const double wave = 1e-7 + 100 * 2.0 * 128 * 128 / 5e12;
+  const CostModel::Kernel product = kernel(gemm(1, 128 * 4, 128 * 5, 100));
+  EXPECT_DOUBLE_EQ(product.alone, 1e-6 + 2 * wave);
+  EXPECT_DOUBLE_EQ(product.beside, 1e-6 + 3 * wave);
+  const View x(nullptr, DType::f32, {1000, 250});
+  EXPECT_DOUBLE_EQ(kernel(Gelu{x, x}).beside, kernel(Gelu{x, x}).alone / 0.8) << "by its share";
+}
+
+TEST(CostModel, ProductsHaveRatesByWhatTheyAreAddedToAndByTheirLibrary) {
+  Machine m = simple_machine();
+  m.gemm_accumulated = 0.25;
+  m.gemm_2023 = 0.4;
+  Gemm added = gemm(1, 128, 128, 1000);
+  added.accumulate = true;
+  added.c.type = DType::f32;
+  const double work = 1000 * 2.0 * 128 * 128;
+  EXPECT_DOUBLE_EQ(CostModel(m).duration(gemm(1, 128, 128, 1000)), 1e-6 + 1e-7 + work / 5e12);
+  EXPECT_DOUBLE_EQ(CostModel(m).duration(added), 1e-6 + 1e-7 + work / 2.5e12);
+  DeviceRules early;
+  early.kernels.early_products = true;
+  EXPECT_DOUBLE_EQ(CostModel(m, early).duration(gemm(1, 128, 128, 1000)),
+                   1e-6 + 1e-7 + work / 4e12);
+}
+
+/// A machine may say what links of a group have within a node; of several nodes it says nothing.
+TEST(CostModel, GroupsWithinANodeMayHaveRatesOfTheirOwn) {
+  Machine m = simple_machine();
+  m.groups = {{2, 1, 50e9, 40e9, 20e9}, {2, 2, 5e9, 4e9, 2e9}};
+  const CostModel costs(m);
+  EXPECT_DOUBLE_EQ(costs.all_gather({2, 2, 1}, 8e6), 10e-6 + 1e-6 + 4e6 / 40e9);
+  EXPECT_DOUBLE_EQ(costs.reduce_scatter({2, 2, 2}, 8e6), 10e-6 + 1e-6 + 4e6 / 2e9);
+  EXPECT_DOUBLE_EQ(costs.all_reduce({2, 2, 1}, 8e6), 10e-6 + 2 * (1e-6 + 4e6 / 50e9));
+  EXPECT_DOUBLE_EQ(costs.all_gather({4, 4, 1}, 8e6),
+                   CostModel(simple_machine()).all_gather({4, 4, 1}, 8e6));
+  EXPECT_DOUBLE_EQ(costs.all_gather({2, 1, 1}, 8e6),
+                   CostModel(simple_machine()).all_gather({2, 1, 1}, 8e6));
+}
+
 }  // namespace
 }  // namespace frugal::kernels

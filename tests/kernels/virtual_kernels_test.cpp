@@ -23,7 +23,9 @@ Machine byte_machine() {
 std::vector<double> kernels(const Machine& machine, const Operation& operation,
                             const DeviceRules& rules = {}) {
   const CostModel::Kernels all = CostModel(machine, rules).kernels(operation);
-  return {all.begin(), all.end()};
+  std::vector<double> seconds;
+  for (const CostModel::Kernel& each : all) seconds.push_back(each.alone);
+  return seconds;
 }
 
 std::vector<double> with(bool ExtraKernels::*part, const Operation& operation) {
@@ -155,6 +157,36 @@ TEST(Kernels, ADurationIsTheirSum) {
   ASSERT_EQ(each.size(), 2);
   EXPECT_EQ(CostModel(machine, rules).duration(product()), each[0] + each[1]);
   EXPECT_EQ(each[1], 1000 + 128 + bias_bytes);
+}
+
+TEST(Kernels, ANormsGradientHasTheRateOfWhoeverComputesIt) {
+  Machine m = byte_machine();
+  m.pytorch_norm_fraction = 0.25;
+  m.engine_norm_fraction = 0.5;
+  const View narrow = bf16({8}), row = f32({4});
+  const LayerNormBackward norm{x, x, row, row, narrow, {}, x, narrow, narrow};
+  const double bytes = norm.cost().bytes;
+  const auto seconds = [&](Norms norms) { return kernels(m, norm, {.norms = norms}); };
+  EXPECT_EQ(seconds(Norms::own), Seconds{bytes});
+  EXPECT_EQ(seconds(Norms::pytorch), Seconds{bytes / 0.25});
+  EXPECT_EQ(seconds(Norms::transformer_engine), Seconds{bytes / 0.5});
+}
+
+/// 6 bytes an element of an activation, 8 of a weight; a weight's gradient finds both cast.
+TEST(Kernels, Float8CastsWhatItMultiplies) {
+  Machine m = byte_machine();
+  m.flops_float8 = 1e30;
+  m.gemm_float8 = 1;
+  DeviceRules rules;
+  rules.kernels.float8 = true;
+  const Gemm forward{.a = bf16({4, 2}), .b = bf16({8, 2}), .c = x, .bias = {}, .transpose_b = true};
+  EXPECT_EQ(kernels(m, forward, rules), (Seconds{16 + 32 + 64, 6 * 8 + 8 * 16}));
+  const Gemm input{.a = bf16({4, 2}), .b = bf16({2, 8}), .c = x};
+  EXPECT_EQ(kernels(m, input, rules), (Seconds{16 + 32 + 64, 6 * 8}));
+  const Gemm weight{.a = bf16({2, 4}), .b = bf16({2, 8}), .c = x, .bias = {}, .transpose_a = true};
+  EXPECT_EQ(kernels(m, weight, rules), Seconds{16 + 32 + 64});
+  m.flops_float8 = 0;
+  EXPECT_EQ(kernels(m, forward, rules), Seconds{16 + 32 + 64}) << "a machine without";
 }
 
 }  // namespace

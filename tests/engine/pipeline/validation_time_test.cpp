@@ -92,7 +92,7 @@ TEST(LateValidationTime, IsShorterByThePlansBubble) {
     EXPECT_NEAR(saved, (plan.meeting - plan.late) / plan.meeting, 0.0025) << kind.name;
     EXPECT_NEAR(late.seconds[1] / late.seconds[2], 1, 1e-9) << kind.name;
     if (kind == ScheduleKind::zero_bubble_h2) {
-      EXPECT_GT(saved, 0.03);
+      EXPECT_GT(saved, 0.02);
     }
   }
 }
