@@ -88,10 +88,10 @@ struct ShardOptions {
   /// Ranks next to each other that divide the state; other groups of the same weights have the
   /// same parts (hybrid sharding). 0: all ranks with the same weights.
   int shard_size = 0;
-  /// Gradients are summed over replicas during the last backward pass of a batch, bucket by bucket;
-  /// otherwise behind it.
-  bool overlap_grad_reduce = false;
-  /// Elements of a bucket: as many as this, and what is left of the parameter that reaches it.
+  /// Gradients are summed over replicas during the last backward pass of a batch, bucket by bucket,
+  /// or behind it. None: RunConfig::overlaps_sums() says which.
+  std::optional<bool> overlap_grad_reduce = std::nullopt;
+  /// Elements of a bucket: as many as this, and what is left of the layer that reaches it.
   /// `by_rule`: bucket_elements().
   int64_t bucket_size = by_rule;
 
@@ -315,11 +315,13 @@ struct RunConfig : ParallelOptions,
   bool reduces_in_backward() const {
     return shards(Shard::gradients) || (shards(Shard::optimizer) && step_in_backward);
   }
-  /// Elements of a bucket, at least: by default as many as Megatron-LM's have.
-  int64_t bucket_elements() const {
-    const int64_t replicas = int64_t{data_parallel} * context_parallel;
-    return bucket_size > 0 ? bucket_size : std::max<int64_t>(40'000'000, 1'000'000 * replicas);
-  }
+  /// Type in which replicas sum gradients.
+  DType sum_type() const { return narrow_reduction ? type : state_type(); }
+  /// Sums over replicas begin in the last backward pass of a batch. By default they do where that
+  /// takes no memory, of a schedule that flushes.
+  bool overlaps_sums() const;
+  /// Elements of a bucket of this chunk of a stage, at least.
+  int64_t bucket_elements(int stage, int chunk) const;
   int ranks() const {
     return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
   }

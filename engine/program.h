@@ -95,7 +95,15 @@ struct WeightChoices {
   bool layers_stay = false;            ///< divided ones of layers stay whole between passes
   bool float32_versions = false;       ///< older versions have float32's memory
 };
+/// What replicas sum together beside the last backward pass of a batch.
+enum class Buckets : uint8_t {
+  own,          ///< a layer, or as many as it takes
+  first_chunk,  ///< parts of the first stage's first chunk; all of any other
+  of_25_mib,    ///< so many bytes
+  none          ///< nothing: all is summed behind the pass
+};
 struct OptimizerChoices {
+  Buckets buckets = Buckets::own;
   bool narrow_gradients = false;     ///< gradients are there in the weights' type, too
   bool flattened_gradients = false;  ///< a step copies gradients into one tensor before summing
   bool forgets_head = false;         ///< the table of a head in parts is never stepped

@@ -161,7 +161,7 @@ Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
 }
 
 void Gpt::complete(const Pass& pass, const ParameterList& parameters) {
-  if (pass.deferred != nullptr && pass.rank.config.overlap_grad_reduce)
+  if (pass.deferred != nullptr && pass.rank.config.overlaps_sums())
     pass.deferred->push_back([parameters](const Pass& later) { complete(later, parameters); });
   if (pass.on_gradients == nullptr) return;
   if (steps_alone(pass.rank.config))
@@ -184,6 +184,8 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
       dx = head_->backward(pass, table(), own_table(), scale, std::move(saved.head));
     }
     if (!outer_together(pass.rank.config)) complete(pass, head_parameters());
+    const bool has_copy = !embedding_ && !output_table_;
+    if (has_copy && pass.rank.config.overlaps_sums()) complete(pass, {table_});
   }
   announce_tied_table(pass, ModelEvent::head_table_gradient_made, extras);
   // The head is through: what comes back before would lie beside what the head has.

@@ -14,27 +14,40 @@ Communicator& first_group(const Rank& rank) {
   return rank.groups.data.size() > 1 ? rank.groups.data : rank.groups.context;
 }
 
+/// Parameters whose gradients passes through a chunk complete together.
+struct Module {
+  int chunk;
+  ParameterList parameters;
+};
+
 /// All parameters of a stage in the order in which a batch's last passes complete their gradients:
 /// the last chunk's first. One that several modules add to is where the last of them is.
-ParameterList in_order(const Rank& rank, const std::vector<std::vector<ParameterList>>& completed) {
-  ParameterList all;
+std::vector<Module> in_order(const Rank& rank,
+                             const std::vector<std::vector<ParameterList>>& completed) {
+  std::vector<Module> all;
   for (size_t chunk = completed.size(); chunk-- > 0;)
     for (ParameterList module : completed[chunk]) {
       std::ranges::sort(module, std::greater(), &Parameter::offset);
-      for (Parameter* p : module) {
-        std::erase(all, p);
-        all.push_back(p);
-      }
+      for (Module& before : all)
+        std::erase_if(before.parameters,
+                      [&](Parameter* p) { return std::ranges::find(module, p) != module.end(); });
+      all.push_back({static_cast<int>(chunk), std::move(module)});
     }
+  if (!types_of(rank.config).vectors_last) return all;
   // Vectors lie behind everything else (ParameterStore::Types::vectors_last).
-  if (types_of(rank.config).vectors_last)
-    std::stable_partition(all.begin(), all.end(),
-                          [](const Parameter* p) { return p->view().shape.dims > 1; });
+  Module vectors{0, {}};
+  for (Module& module : all)
+    std::erase_if(module.parameters, [&](Parameter* p) {
+      if (p->view().shape.dims > 1) return false;
+      vectors.parameters.push_back(p);
+      return true;
+    });
+  all.push_back(std::move(vectors));
   return all;
 }
 
 /// True if replicas sum in the weights' type, which is narrower than the gradients'.
-bool sums_narrowed(const RunConfig& c) { return c.narrow_reduction && c.state_type() != c.type; }
+bool sums_narrowed(const RunConfig& c) { return c.sum_type() != c.state_type(); }
 
 void wait_for(std::vector<Pending>& sums) {
   for (Pending& sum : sums) sum.wait();
@@ -47,12 +60,20 @@ GradientBuckets::GradientBuckets(const Rank& rank,
                                  const std::vector<std::vector<ParameterList>>& completed)
     : group_(&first_group(rank)) {
   narrow_ = sums_narrowed(rank.config) && group_ != &rank.groups.context;
-  for (Parameter* p : in_order(rank, completed)) {
-    const size_t bucket = bucket_for(rank, *p);
-    buckets_[bucket].parameters.push_back(p);
-    parts_[p].bucket = bucket;
+  int chunk = -1;
+  int64_t elements = 0;
+  for (const auto& [of, parameters] : in_order(rank, completed)) {
+    if (of != chunk || elements >= rank.config.bucket_elements(rank.stage(), chunk)) {
+      buckets_.emplace_back();
+      chunk = of;
+      elements = 0;
+    }
+    for (Parameter* p : parameters) {
+      add(rank, *p);
+      elements += p->view().size();
+    }
   }
-  for (Bucket& bucket : buckets_) bucket.incomplete = bucket.parameters.size();
+  for (Bucket& bucket : buckets_) bucket.incomplete = bucket.parameters;
   for (const auto& modules : completed) {
     ParameterList& all = of_chunks_.emplace_back();
     for (const ParameterList& module : modules) all = join({all, module});
@@ -61,32 +82,34 @@ GradientBuckets::GradientBuckets(const Rank& rank,
   for (auto& [p, part] : parts_) part.missing = part.chunks;
 }
 
-/// Index of the bucket that takes the parameter, which may be new.
-size_t GradientBuckets::bucket_for(const Rank& rank, const Parameter& p) {
-  const auto takes = [&](const Bucket& bucket) {
-    if (p.unit || rank.config.gradients_come_and_go()) return p.unit && bucket.unit == p.unit;
-    const Parameter &first = *bucket.parameters.back(), &last = *bucket.parameters.front();
-    return p.offset + ParameterStore::padded(p.view().size()) == first.offset &&
-           last.offset + last.view().size() - first.offset < rank.config.bucket_elements();
+void GradientBuckets::add(const Rank& rank, Parameter& p) {
+  const auto follows = [&](const Stretch& stretch) {
+    if (p.unit || rank.config.gradients_come_and_go()) return p.unit && stretch.unit == p.unit;
+    return p.offset + ParameterStore::padded(p.view().size()) == stretch.parameters.back()->offset;
   };
-  const auto found = p.unit
-                         ? std::ranges::find_if(buckets_, takes)
-                         : buckets_.end() - (!buckets_.empty() && takes(buckets_.back()) ? 1 : 0);
-  if (found != buckets_.end()) return static_cast<size_t>(found - buckets_.begin());
-  buckets_.push_back({.unit = p.unit});
-  return buckets_.size() - 1;
+  size_t bucket = buckets_.size() - 1;
+  for (size_t i = 0; i < buckets_.size() && p.unit; ++i)
+    if (std::ranges::any_of(buckets_[i].stretches, follows)) bucket = i;
+  auto& [stretches, parameters, incomplete] = buckets_[bucket];
+  auto found = p.unit ? std::ranges::find_if(stretches, follows)
+                      : stretches.end() - (!stretches.empty() && follows(stretches.back()) ? 1 : 0);
+  if (found == stretches.end()) found = stretches.insert(found, {.unit = p.unit});
+  found->parameters.push_back(&p);
+  ++parameters;
+  parts_[&p].bucket = bucket;
 }
 
-View GradientBuckets::gradients_of(const Bucket& bucket) const {
-  const Parameter &first = *bucket.parameters.back(), &last = *bucket.parameters.front();
+View GradientBuckets::gradients_of(const Stretch& stretch) const {
+  const Parameter &first = *stretch.parameters.back(), &last = *stretch.parameters.front();
   const View& begin = first.grad();
-  return {begin.data,
-          begin.type,
-          {bucket.unit ? bucket.unit->elements : last.offset + last.view().size() - first.offset}};
+  return {
+      begin.data,
+      begin.type,
+      {stretch.unit ? stretch.unit->elements : last.offset + last.view().size() - first.offset}};
 }
 
-View GradientBuckets::summed(const Bucket& bucket, const View& all) const {
-  return bucket.unit ? part_of(all, group_->rank(), bucket.unit->parts) : all;
+View GradientBuckets::summed(const Stretch& stretch, const View& all) const {
+  return stretch.unit ? part_of(all, group_->rank(), stretch.unit->parts) : all;
 }
 
 void GradientBuckets::complete(const RankAt& at, int chunk, const ParameterList& gradients) {
@@ -95,7 +118,8 @@ void GradientBuckets::complete(const RankAt& at, int chunk, const ParameterList&
     if (part.missing.erase(chunk) == 0 || !part.missing.empty()) continue;
     p->grad(at);  // cleared, where nothing was added to it
     Bucket& bucket = buckets_[part.bucket];
-    if (--bucket.incomplete == 0) begin(at.rank, bucket);
+    if (--bucket.incomplete > 0) continue;
+    for (Stretch& stretch : bucket.stretches) begin(at.rank, stretch);
   }
 }
 
@@ -103,20 +127,28 @@ void GradientBuckets::complete(const RankAt& at, int chunk) {
   complete(at, chunk, of_chunks_.at(static_cast<size_t>(chunk)));
 }
 
-void GradientBuckets::begin(Rank& rank, Bucket& bucket) {
+void GradientBuckets::begin(Rank& rank, Stretch& stretch) {
   begun_ = true;
-  View all = gradients_of(bucket);
+  View all = gradients_of(stretch);
   if (rank.config.program.optimizer.flattened_gradients) {
     const Tensor flat = rank.allocate(all.shape, Kind::communication);
     rank.run(Convert{all, flat});
   }
   if (narrow_) {
-    bucket.narrow = rank.allocate(all.shape, Kind::communication);
-    rank.run(Convert{all, bucket.narrow});
-    all = bucket.narrow;
+    stretch.narrow = rank.allocate(all.shape, Kind::communication);
+    rank.run(Convert{all, stretch.narrow});
+    all = stretch.narrow;
   }
-  bucket.sum =
-      bucket.unit ? group_->reduce_scatter(all, summed(bucket, all)) : group_->all_reduce(all);
+  stretch.sum =
+      stretch.unit ? group_->reduce_scatter(all, summed(stretch, all)) : group_->all_reduce(all);
+}
+
+void GradientBuckets::finish(Rank& rank, Stretch& stretch) const {
+  stretch.sum.wait();
+  if (!narrow_) return;
+  const View gradients = gradients_of(stretch);
+  rank.run(Convert{summed(stretch, stretch.narrow), summed(stretch, gradients)});
+  stretch.narrow.release();
 }
 
 bool GradientBuckets::finish(Rank& rank, const Communicator& group) {
@@ -124,13 +156,8 @@ bool GradientBuckets::finish(Rank& rank, const Communicator& group) {
   for (Bucket& bucket : buckets_) {
     if (bucket.incomplete > 0)
       throw std::logic_error("gradients are summed that no backward pass has completed");
-    bucket.sum.wait();
-    if (narrow_) {
-      const View gradients = gradients_of(bucket);
-      rank.run(Convert{summed(bucket, bucket.narrow), summed(bucket, gradients)});
-      bucket.narrow.release();
-    }
-    bucket.incomplete = bucket.parameters.size();
+    for (Stretch& stretch : bucket.stretches) finish(rank, stretch);
+    bucket.incomplete = bucket.parameters;
   }
   for (auto& [p, part] : parts_) part.missing = part.chunks;
   begun_ = false;

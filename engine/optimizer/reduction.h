@@ -7,9 +7,11 @@
 namespace frugal::engine {
 
 /// Sums of a stage's gradients over replicas that begin in a batch's last backward passes
-/// (RunConfig::overlap_grad_reduce). A bucket is gradients that lie next to each other, or where
-/// replicas divide the optimizer's state, a ParameterUnit; its sum begins when all of them are
-/// complete, while the passes compute the others. Replicas begin them in the same order.
+/// (RunConfig::overlaps_sums()). A bucket is as many modules of a chunk, one behind the other, as
+/// RunConfig::bucket_elements() asks for: gradients that lie next to each other in it, or where
+/// replicas divide the optimizer's state, those of a ParameterUnit, are one sum. These begin when
+/// all of the bucket are complete, while the passes compute the others. Replicas begin them in the
+/// same order.
 ///
 /// Only the first sum of a step overlaps: over the replicas, or where there is one, over the ranks
 /// that share its sequences. The others follow in the step.
@@ -31,12 +33,15 @@ class GradientBuckets {
   bool finish(Rank& rank, const Communicator& group);
 
  private:
-  struct Bucket {
+  struct Stretch {
     ParameterList parameters{};  // the last one in memory first
     std::shared_ptr<ParameterUnit> unit{};
-    size_t incomplete = 0;  // parameters
-    Tensor narrow{};        // what is summed with RunConfig::narrow_reduction
-    Pending sum{};          // behind its memory, so that it ends before that goes
+    Tensor narrow{};  // what is summed with RunConfig::narrow_reduction
+    Pending sum{};    // behind its memory, so that it ends before that goes
+  };
+  struct Bucket {
+    std::vector<Stretch> stretches{};
+    size_t parameters = 0, incomplete = 0;
   };
   /// A gradient, with the chunks that add to it and those of them that still will in this batch.
   struct Part {
@@ -44,11 +49,13 @@ class GradientBuckets {
     std::set<int> chunks{}, missing{};
   };
 
-  size_t bucket_for(const Rank& rank, const Parameter& p);
-  View gradients_of(const Bucket& bucket) const;
-  /// Elements of a bucket whose sum this rank has in the end.
-  View summed(const Bucket& bucket, const View& all) const;
-  void begin(Rank& rank, Bucket& bucket);
+  /// Adds a parameter to the last bucket, or to that with the rest of its unit.
+  void add(const Rank& rank, Parameter& p);
+  View gradients_of(const Stretch& stretch) const;
+  /// Elements of a stretch whose sum this rank has in the end.
+  View summed(const Stretch& stretch, const View& all) const;
+  void begin(Rank& rank, Stretch& stretch);
+  void finish(Rank& rank, Stretch& stretch) const;
 
   Communicator* group_ = nullptr;
   bool narrow_ = false;

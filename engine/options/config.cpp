@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/options/fields.h"
 #include "engine/options/rules.h"
@@ -106,6 +107,29 @@ void RunConfig::describe(Fields<RunConfig>& f) {
       [](const FieldValue& name) { return find_program(std::get<std::string>(name)); },
       "Inefficiencies of another program to imitate: what it keeps, copies and waits for "
       "without need, by the name of a program, a file, or behaviours (docs/programs.md)");
+}
+
+bool RunConfig::overlaps_sums() const {
+  if (overlap_grad_reduce) return *overlap_grad_reduce;
+  // What is rounded or flattened first is in memory until the sum has ended.
+  const bool takes_memory = program.optimizer.flattened_gradients || sum_type() != state_type();
+  return (data_parallel > 1 || shards(Shard::optimizer)) && schedule.flushes && !takes_memory &&
+         !step_in_backward && !reduces_in_backward() && program.optimizer.buckets != Buckets::none;
+}
+
+int64_t RunConfig::bucket_elements(int stage, int chunk) const {
+  if (bucket_size > 0) return bucket_size;
+  const int64_t replicas = int64_t{data_parallel} * context_parallel;
+  switch (program.optimizer.buckets) {
+    case Buckets::first_chunk:
+      return stage == 0 && chunk == 0 ? std::max<int64_t>(40'000'000, 1'000'000 * replicas)
+                                      : std::numeric_limits<int64_t>::max();
+    case Buckets::of_25_mib:
+      return (int64_t{25} << 20) / static_cast<int64_t>(size_of(state_type()));
+    default:
+      // What replicas divide is a sum of its own anyway.
+      return shards(Shard::optimizer) ? 1 : 4'000'000;
+  }
 }
 
 int64_t RunConfig::mlp_mini_sequences() const {

@@ -153,6 +153,9 @@ class Fields {
   Field<T>& on_off(std::string key, bool T::*member, std::string help) {
     return add(std::move(key), allowed::OnOff{}, member, std::move(help));
   }
+  Field<T>& on_off(std::string key, std::optional<bool> T::*member, std::string help) {
+    return add(std::move(key), allowed::OnOff{}, member, std::move(help));
+  }
   template <std::integral I>
   Field<T>& number(std::string key, I T::*member, allowed::Number range, std::string help) {
     Field<T>& field = add(std::move(key), range, member, std::move(help));

@@ -44,17 +44,25 @@ void check_stages(const RunConfig& c) {
 
 /// Sums of gradients beside a backward pass.
 void check_grad_reduce(const RunConfig& c) {
-  if (!c.overlap_grad_reduce) return;
   const auto refuse = [](std::string_view why) {
     throw InputError(fmt::format("overlap_grad_reduce is on and {}; leave it off", why));
   };
-  if (c.data_parallel * c.context_parallel == 1)
-    refuse("data-parallel size and context-parallel size are 1, so that nothing is summed");
-  if (c.step_in_backward)
-    refuse("step_in_backward is on, with which each weight steps behind a sum of its own");
-  if (c.reduces_in_backward())
-    refuse(fmt::format("shard is {}, which sums in every backward pass anyway", name_of(c.shard)));
-  if (c.bucket_size > 0 && c.shards(Shard::optimizer))
+  if (c.overlap_grad_reduce == true) {
+    if (c.data_parallel * c.context_parallel == 1)
+      refuse("data-parallel size and context-parallel size are 1, so that nothing is summed");
+    if (c.step_in_backward)
+      refuse("step_in_backward is on, with which each weight steps behind a sum of its own");
+    if (c.reduces_in_backward())
+      refuse(
+          fmt::format("shard is {}, which sums in every backward pass anyway", name_of(c.shard)));
+  }
+  if (c.bucket_size == 0) return;
+  if (!c.overlaps_sums())
+    throw InputError(
+        fmt::format("bucket_size is {} and no gradients are summed beside a backward pass, for "
+                    "which there would be buckets; leave bucket_size out",
+                    c.bucket_size));
+  if (c.shards(Shard::optimizer))
     throw InputError(fmt::format(
         "bucket_size is {} and shard is {}, with which a bucket is what replicas divide together: "
         "a layer, or a table; leave bucket_size out",
@@ -184,12 +192,14 @@ void ShardOptions::describe(Fields<ShardOptions>& f) {
       .draws({0, 2});
   f.on_off("overlap_grad_reduce", &S::overlap_grad_reduce,
            "Replicas sum gradients while the last backward pass of a step computes others: a "
-           "bucket's as soon as it is complete, or with shard=optimizer a layer's");
+           "bucket's as soon as it is complete, or with shard=optimizer a layer's. By default they "
+           "do with a schedule that flushes, unless that takes memory or the program does not")
+      .usually_follows();
   f.number("bucket_size", &S::bucket_size, {0, most_elements},
-           "Elements of a bucket, at least; auto: 40 million, or a million for each replica, "
-           "whichever is more")
-      .zero("auto", "Megatron-LM's default")
-      .needs([](const S& s) { return s.overlap_grad_reduce; }, "overlap_grad_reduce")
+           "Elements of a bucket, at least, to the end of a layer; auto: as many as the program's, "
+           "which are 4 million of frugal's own")
+      .zero("auto", "the program's")
+      .needs([](const S& s) { return s.overlap_grad_reduce != false; }, "overlap_grad_reduce")
       .draws({0, 1, 3000});
 }
 

@@ -9,7 +9,8 @@ Links::Links(const RunConfig& run, const Machine& machine) {
   const auto per_node = static_cast<int>(machine.devices_per_node);
   const int last = topology.stages() - 1;
   for (int i = 0; i <= last; ++i) {
-    replicas.push_back(topology.on_nodes(group::data, i, per_node));
+    const GroupSpec& sums = run.shards(Shard::optimizer) ? group::shards : group::data;
+    replicas.push_back(topology.on_nodes(sums, i, per_node));
     if (i < last)
       next_.push_back(Senders::between(topology, run.program.device, i, i + 1, per_node));
   }

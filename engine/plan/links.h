@@ -11,7 +11,7 @@ namespace frugal::engine {
 struct Links {
   Links(const RunConfig& run, const Machine& machine);
 
-  std::vector<CostModel::Group> replicas;  ///< of each stage
+  std::vector<CostModel::Group> replicas;  ///< of each stage, that sum or divide first
   CostModel::Group ends;
 
   /// Senders from a stage to another one that is a neighbour of it, or to the other end.

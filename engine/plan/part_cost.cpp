@@ -328,6 +328,8 @@ RunConfig lone_rank_of(const RunConfig& run) {
   rank.stage_layers = {};
   rank.microbatches = 1;
   rank.overlap_passes = PassOverlap::on;
+  rank.overlap_grad_reduce = false;
+  rank.bucket_size = ShardOptions::by_rule;
   if (run.schedule.flushes)
     rank.schedule = run.schedule.splits_backward ? ScheduleKind::zero_bubble_h1
                                                  : ScheduleKind::one_forward_one_backward;
@@ -420,6 +422,37 @@ PartCost PartCosts::without_peaks(const ModelPart& part) const {
   return cost;
 }
 
+std::vector<ModuleCost> PartCosts::modules(const ModelPart& part, const PartCost& cost,
+                                           PassCost PartCost::*pass) const {
+  const int64_t few = std::min(part.layers, most_);
+  const PartCost inner = executed({part.first_layer, few, false, false});
+  const auto module = [&](const PartCost& more, const PartCost& fewer) {
+    return ModuleCost{(more.*pass).seconds - (fewer.*pass).seconds,
+                      more.gradients - fewer.gradients};
+  };
+  const auto end = [&](bool first, bool last) {
+    if (!first && !last) return ModuleCost();
+    return module(executed({part.first_layer, few, first, last}), inner);
+  };
+  const ModuleCost embedding = end(part.first, false);
+  std::vector<ModuleCost> all = {end(false, part.last)};
+  for (int64_t i = part.layers; i-- > 0;) {
+    // Where parts are executed as they are, all layers are taken to be alike.
+    const bool alike = most_ >= run_.model.layers;
+    all.push_back(
+        alike ? ModuleCost{(inner.*pass).seconds / static_cast<double>(few), inner.gradients / few}
+              : module(next(part.first_layer + i + 1 + (kinds_ - 1) * most_), {}));
+  }
+  all.push_back(embedding);
+  // A table that both ends use is complete where the embedding is.
+  if (run_.model.tied && part.last && part.ends_meet())
+    all.front().gradients -= tied_table_bytes(run_);
+  double seconds = 0;
+  for (const ModuleCost& each : all) seconds += each.seconds;
+  for (ModuleCost& each : all) each.seconds *= (cost.*pass).seconds / seconds;
+  return all;
+}
+
 PartCost PartCosts::turning(const ModelPart& part) const {
   if (!run_.offload) return of(part);
   // An end beside the other one has a table all the same where it is alone.
@@ -478,6 +511,16 @@ OptimizerOptions planned_optimizer(const ScheduleKind& kind) {
   OptimizerOptions options;
   if (!kind.flushes) options.clip = 0;
   return options;
+}
+
+int64_t tied_table_bytes(const RunConfig& run) {
+  return run.model.vocabulary / run.tensor_parallel * run.model.hidden *
+         static_cast<int64_t>(size_of(run.state_type()));
+}
+
+double summed_bytes(const RunConfig& run, int64_t gradients) {
+  return static_cast<double>(gradients) * static_cast<double>(size_of(run.sum_type())) /
+         static_cast<double>(size_of(run.state_type()));
 }
 
 bool makes_together(const RunConfig& run) {

@@ -54,6 +54,12 @@ struct PairCost {
   int64_t on_host = 0;  ///< the same of what is offloaded
 };
 
+/// Cost of a module, or of modules, of which a backward pass completes all gradients at once.
+struct ModuleCost {
+  double seconds = 0;     ///< of the pass, behind the module before it
+  int64_t gradients = 0;  ///< bytes
+};
+
 /// Seconds that the passes of a microbatch through a part take at least, of those that are made
 /// alone, whichever of them the schedule splits.
 double least_passes(const ScheduleKind& kind, const PartCost& part);
@@ -102,6 +108,12 @@ class PartCosts {
   void put_passes(const ModelPart& part, const PassSeconds& seconds);
   /// Puts a step's time in, with what its ranks divide summed in it.
   void put_step(const ModelPart& part, double seconds);
+  /// Modules of a part in the order in which a pass of this kind completes their gradients: the
+  /// head, layers, the embedding.
+  std::vector<ModuleCost> modules(const ModelPart& part, const PartCost& cost,
+                                  PassCost PartCost::*pass) const;
+  /// True if steps were measured, with all that their ranks wait for in them.
+  bool measured_steps() const { return !measured_steps_.empty(); }
   /// Costs that a layer more adds; where there are kinds of them, one of the first kind.
   PartCost layer() const { return next(0); }
 
@@ -139,6 +151,12 @@ Machine without_limits(Machine machine);
 /// Options of the optimizer for a schedule: no clipping, for which stages wait for each other,
 /// where the schedule has no flush.
 OptimizerOptions planned_optimizer(const ScheduleKind& kind);
+
+/// Bytes of the gradients of a rank's table, of a model that has one alone.
+int64_t tied_table_bytes(const RunConfig& run);
+
+/// Bytes of what replicas sum of such gradients.
+double summed_bytes(const RunConfig& run, int64_t gradients);
 
 /// True if some of a run's passes are made together.
 bool makes_together(const RunConfig& run);

@@ -33,10 +33,9 @@ double gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 3
 /// Seconds in which the ends sum a tied table's gradients; 0 where there is nothing to sum.
 double tied_sum(const RunConfig& run, const Links& links, const CostModel& times) {
   if (!run.model.tied || run.part_layout().last_stage() == 0) return 0;
-  const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
   // Of gradients that replicas divide, each sums its part.
-  return times.all_reduce(
-      links.ends, static_cast<double>(table * size_of(run.state_type())) / run.shard_ranks());
+  return times.all_reduce(links.ends,
+                          static_cast<double>(tied_table_bytes(run)) / run.shard_ranks());
 }
 
 /// Passes of a kind (make_passes()), kept for the next of a search's thousands of predictions: many
@@ -81,7 +80,7 @@ class Predicting {
                        std::min<int64_t>(run.ranks(), machine.devices_per_node)),
         tied_(tied_sum(run, links, times_)),
         part_costs_(costs),
-        costs_(run, costs, links, times_, kernels::issue_overhead(machine, run.program.device)) {
+        costs_(run, costs, links, times_, machine) {
     for (int i = 0; i < run.pipeline_parallel; ++i) {
       const ModelPart all = ModelPart::all_of_stage(run, i);
       const bool like_last = i > 0 && costs.alike(all, ModelPart::all_of_stage(run, i - 1));
@@ -119,7 +118,16 @@ class Predicting {
   double least(int i) const {
     const auto stage = static_cast<size_t>(i);
     return static_cast<double>(run_.microbatches) * costs_.least_passes_of(i, run_.schedule) +
-           prediction_.stages[stage].all_reduce + parts_[stage].step;
+           late_sums(stage) + parts_[stage].step;
+  }
+
+  /// Seconds of sums that do not begin in backward passes.
+  double late_sums(size_t stage) const {
+    double begun = 0;
+    if (!costs_.clock.beside.empty())
+      for (int chunk = 0; chunk < run_.chunks; ++chunk)
+        begun += costs_.begun_by(static_cast<int>(stage), chunk);
+    return std::max(0.0, prediction_.stages[stage].all_reduce - begun);
   }
 
   StagePrediction stage(int i) const {
@@ -136,7 +144,7 @@ class Predicting {
     stage.all_reduce = part.sums;
     if (run_.shard == Shard::none)
       stage.all_reduce += times_.all_reduce(links_.replicas[static_cast<size_t>(i)],
-                                            static_cast<double>(part.gradients));
+                                            summed_bytes(run_, part.gradients));
     // Without a flush, the last passes of a batch take turns with those of the next version.
     const double turns =
         std::min<double>(run_.pipeline_parallel - 1 - i, static_cast<double>(run_.microbatches));
@@ -151,7 +159,7 @@ class Predicting {
     costs_.clock.validates_later = run_.validates_later();
     if (!flushes && tied_ > 0) costs_.clock.late_table = 0;
     for (size_t i = 0; i < parts_.size(); ++i) {
-      const double sums = prediction_.stages[i].all_reduce;
+      const double sums = late_sums(i);
       ClockCosts::Stage stage{
           .sums = sums, .step = step_behind(sums, parts_[i]), .host = parts_[i].host_of_step};
       const bool is_end = i == 0 || i + 1 == parts_.size();
@@ -387,8 +395,9 @@ std::string why_not_predicted(const RunConfig& run) {
     return "the first stage and the last one sum a table's gradients before they step, and "
            "validate-steps is after, of which there is no prediction; validate steps before, which "
            "takes as long";
-  if (run.overlap_grad_reduce)
-    return "overlap-grad-reduce is on, of which there is no prediction; leave it off";
+  if (run.overlaps_sums() && run.data_parallel == 1 && !run.shards(Shard::optimizer))
+    return "overlap-grad-reduce is on and ranks that share a sequence sum alone, of which there is "
+           "no prediction; leave it off";
   if (run.schedule.predicted()) return {};
   return fmt::format("schedule is {}, of which there is no prediction; give {}", run.schedule.name,
                      either_of(ScheduleKind::names(&ScheduleKind::predicted)));

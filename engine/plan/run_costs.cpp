@@ -13,18 +13,64 @@ PassCosts costs_of(const PartCost& part) {
   return costs;
 }
 
+/// Plays a pass and the sums over replicas that begin where it has completed gradients, as a
+/// VirtualDevice executes them: each slows the other.
+class Summing {
+ public:
+  Summing(const RunConfig& run, const CostModel& times, const Machine& machine)
+      : run_(run),
+        times_(times),
+        speed_(1 - machine.collective_share),
+        sum_speed_(1 - machine.compute_share) {}
+
+  /// `elements`: of a bucket, at least.
+  SumsBeside of(const std::vector<ModuleCost>& modules, const CostModel::Group& replicas,
+                int64_t elements) const {
+    const auto enough =
+        static_cast<double>(elements) * static_cast<double>(size_of(run_.sum_type()));
+    double now = 0, end = 0, alone = 0, bytes = 0;
+    SumsBeside beside;
+    for (size_t i = 0; i < modules.size(); ++i) {
+      const double together =
+          std::clamp((end - now) / sum_speed_, 0.0, modules[i].seconds / speed_);
+      end += together * (1 - sum_speed_);
+      now += modules[i].seconds + together * (1 - speed_);
+      alone += modules[i].seconds;
+      bytes += summed_bytes(run_, modules[i].gradients);
+      if (bytes < enough && i + 1 < modules.size()) continue;
+      const double seconds = run_.shards(Shard::optimizer) ? times_.reduce_scatter(replicas, bytes)
+                                                           : times_.all_reduce(replicas, bytes);
+      end = std::max(end, now) + seconds;
+      beside.sums += seconds;
+      bytes = 0;
+    }
+    beside.longer = now - alone;
+    beside.behind = end - now;
+    return beside;
+  }
+
+ private:
+  const RunConfig& run_;
+  const CostModel& times_;
+  const double speed_, sum_speed_;
+};
+
 }  // namespace
 
 RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& links,
-                   const CostModel& times, double launch)
+                   const CostModel& times, const Machine& machine)
     : layout_(run.part_layout()), makes_together_(makes_together(run)) {
   const MessageCost message(run, times);
   message_bytes_ = message.bytes;
   clock.messages = run.program.device.messages.kind;
-  clock.launch = launch;
+  clock.launch = machine.launch_overhead;
   clock.synchronised = run.program.device.host_waits_around_passes;
   const int parts = layout_.parts();
   ModelPart last;
+  const Summing summing(run, times, machine);
+  // A measured step of ranks that divide state has the sums that it waited for.
+  const bool overlaps =
+      run.overlaps_sums() && !(costs.measured_steps() && run.shards(Shard::optimizer));
   for (int part = 0; part < parts; ++part) {
     const Seat seat = layout_.seat_of(part);
     const ModelPart of = ModelPart::of(run, seat.stage, seat.chunk);
@@ -36,6 +82,15 @@ RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& li
       clock.turning.push_back(costs_of(turning_.back()));
     }
     last = of;
+    if (overlaps) {
+      auto& beside = clock.beside.emplace_back();
+      const int64_t bucket = run.bucket_elements(seat.stage, seat.chunk);
+      for (size_t kind = 0; kind < beside.size(); ++kind)
+        beside[kind] =
+            summing.of(costs.modules(of, parts_.back(),
+                                     kind == 0 ? &PartCost::backward : &PartCost::weight_backward),
+                       links.replicas[static_cast<size_t>(seat.stage)], bucket);
+    }
     const auto sent = [&](int to) {
       const int stage = to < 0 || to >= parts ? seat.stage : layout_.seat_of(to).stage;
       return stage == seat.stage ? LinkCost()

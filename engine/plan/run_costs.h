@@ -17,9 +17,9 @@ struct StageBusy {
 /// Costs of a run's passes and messages: seconds for PipelineClock, and bytes.
 class RunCosts {
  public:
-  /// Costs without sums and steps. `launch`: seconds in which the host begins a message.
+  /// Costs without sums behind passes, and without steps.
   RunCosts(const RunConfig& run, const PartCosts& costs, const Links& links, const CostModel& times,
-           double launch);
+           const Machine& machine);
 
   ClockCosts clock;
 
@@ -30,6 +30,10 @@ class RunCosts {
   /// Costs of the part in this chunk of a stage.
   const PartCost& part_of(int stage, int chunk) const {
     return parts_[static_cast<size_t>(layout_.part_at({stage, chunk}))];
+  }
+  /// Seconds of the sums that this chunk's last backward pass begins.
+  double begun_by(int stage, int chunk) const {
+    return clock.beside[static_cast<size_t>(layout_.part_at({stage, chunk}))][0].sums;
   }
   /// The least seconds of a microbatch's passes on a stage; more exact behind execute_pairs().
   double least_passes_of(int stage, const ScheduleKind& kind) const;

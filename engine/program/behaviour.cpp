@@ -56,6 +56,10 @@ std::string_view state_on_device(const RunConfig& config) {
   return config.offload_optimizer ? "and the optimizer's state is in the host's memory" : "";
 }
 
+std::string_view no_overlap(const RunConfig& config) {
+  return config.overlap_grad_reduce == true ? "and overlap_grad_reduce is on" : "";
+}
+
 // Conditions of effects.
 
 bool has(const RankAt& at, std::string_view behaviour) {
@@ -200,6 +204,8 @@ constexpr Choice flash_attention_2 = [](Choices& c) {
 constexpr Choice deterministic_attention = [](Choices& c) {
   c.device.attention.deterministic = true;
 };
+template <Buckets rule>
+constexpr Choice buckets = [](Choices& c) { c.optimizer.buckets = rule; };
 template <Messages kind>
 constexpr Choice messages = [](Choices& c) { c.device.messages.kind = kind; };
 constexpr Choice separate_projections = [](Choices& c) {
@@ -444,6 +450,29 @@ std::vector<Behaviour> of_divided() {
                weights<&WeightChoices::copied_unit_gradients>)};
 }
 
+/// Behaviours of replicas that sum whole gradients, or divide the optimizer's state alone.
+std::vector<Behaviour> of_sums() {
+  return {
+      {.name = "late-sums",
+       .changes = Changes::time,
+       .does = "Replicas sum gradients behind the last backward pass of a batch, not beside it",
+       .choose = buckets<Buckets::none>,
+       .refusal = no_overlap,
+       .instead_of = "first-chunk-buckets"},
+      {.name = "first-chunk-buckets",
+       .changes = Changes::time,
+       .does = "Beside the last backward pass, replicas sum gradients of the first stage's first "
+               "chunk in buckets of 40 million, or of a million for each replica, whichever is "
+               "more, and those of any other chunk when it has all of them",
+       .choose = buckets<Buckets::first_chunk>,
+       .instead_of = "late-sums"},
+      {.name = "buckets-of-25-mib",
+       .changes = Changes::time,
+       .does = "Beside the last backward pass, replicas sum gradients in buckets of 25 MiB",
+       .choose = buckets<Buckets::of_25_mib>,
+       .instead_of = "first-chunk-buckets"}};
+}
+
 /// Behaviours of a virtual machine's clock.
 std::vector<Behaviour> of_time() {
   return {
@@ -536,7 +565,7 @@ const std::vector<Behaviour>& behaviours() {
     using namespace effects;
     std::vector<Behaviour> list;
     for (const auto& some :
-         {of_logits(), of_layers(), of_attention(), of_steps(), of_divided(), of_time()})
+         {of_logits(), of_layers(), of_attention(), of_steps(), of_sums(), of_divided(), of_time()})
       list.insert(list.end(), some.begin(), some.end());
     return list;
   }();

@@ -43,11 +43,13 @@ struct Sent {
 };
 
 struct StageState {
-  size_t done = 0;         // actions
-  Moments free;            // end of the last action; `all` is the compute stream's
-  Moments copies;          // end of copies to the host
-  std::vector<int> parts;  // of its chunks
-  int version = 0;         // of the weights it computed with last
+  size_t done = 0;              // actions
+  Moments free;                 // end of the last action; `all` is the compute stream's
+  Moments copies;               // end of copies to the host
+  Moments sums;                 // end of sums that backward passes have begun
+  std::vector<int> completing;  // passes of each chunk in this batch that complete gradients
+  std::vector<int> parts;       // of its chunks
+  int version = 0;              // of the weights it computed with last
   std::vector<Moments> steps;
   bool late_table = false;  // its last step was without the tied table
   size_t begun = 0;         // steps that are validated later
@@ -329,9 +331,23 @@ class Player {
     const double since = s.free.all;
     spend(s,
           (turning ? costs_.turning : costs_.parts)[made.part][static_cast<size_t>(action.kind)]);
+    begin_sums(s, made);
     note(stage, action, since);
     end(stage, made);
     return true;
+  }
+
+  /// Begins sums where the pass is the last of its batch through the chunk.
+  void begin_sums(StageState& s, const Making& made) {
+    if (costs_.beside.empty() || !completes_gradient(made.action.kind)) return;
+    const auto chunk = static_cast<size_t>(made.action.chunk);
+    s.completing.resize(std::max(s.completing.size(), chunk + 1));
+    if (++s.completing[chunk] < schedule_.microbatches) return;
+    s.completing[chunk] = 0;
+    const size_t split = made.action.kind == ActionKind::weight_backward ? 1 : 0;
+    const SumsBeside& sums = costs_.beside[made.part][split];
+    s.free = s.free.moved(sums.longer);
+    s.sums = later(s.sums.after_step(sums.sums), s.free.after_step(sums.behind));
   }
 
   /// Plays two passes, if the inputs of both are there.
@@ -343,6 +359,7 @@ class Player {
     StageState& s = stages_[stage];
     const double since = s.free.all;
     spend(s, costs_.pair(layout_, static_cast<int>(stage), one, other));
+    begin_sums(s, second);
     note(stage, one, since);
     note(stage, other, since);
     end(stage, first);
@@ -439,7 +456,7 @@ class Player {
     norms_.resize(std::max(norms_.size(), s.begun + 1));
     Norm& norm = norms_[s.begun];
     if (norm.stages < stage) return false;
-    s.free = s.free.after_step(costs.sums + costs.norm);
+    s.free = later(s.free, s.sums).after_step(costs.sums + costs.norm);
     if (stage > 0) {
       norm.so_far.all += costs_.stages[stage - 1].passed_on;
       s.free = later(s.free, norm.so_far);
@@ -470,7 +487,7 @@ class Player {
     const auto newest = static_cast<int>(s.steps.size());
     if (!has_table(stage, newest)) return false;
     step_table(stage, newest);
-    s.free = s.free.after_step(costs_.stages[stage].sums);
+    s.free = later(s.free, s.sums).after_step(costs_.stages[stage].sums);
     if (costs_.late_table && (stage == 0 || stage + 1 == stages_.size())) {
       s.late_table = true;
       tables_.resize(std::max(tables_.size(), s.steps.size() + 1));
@@ -583,8 +600,10 @@ bool PipelineClock::run(std::vector<std::vector<Span>>* spans) {
   const bool over = player.run();
   ends_.clear();
   steps_.clear();
+  sums_.clear();
   for (const StageState& stage : player.stages()) {
     ends_.push_back(stage.free);
+    sums_.push_back(stage.sums);
     steps_.push_back(stage.steps);
   }
   return over;
@@ -598,7 +617,7 @@ BatchTime PipelineClock::between_meetings() const {
   Moments last, met;
   for (size_t i = 0; i < ends_.size(); ++i) {
     last = later(last, ends_[i]);
-    met = later(met, ends_[i].after_step(costs_.stages[i].sums));
+    met = later(met, later(ends_[i], sums_[i]).after_step(costs_.stages[i].sums));
   }
   return {.passes = last.of_passes,
           .step = last.without_messages - last.of_passes,

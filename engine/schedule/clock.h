@@ -23,6 +23,13 @@ struct PassCost {
 /// Costs by ActionKind: forward, backward, input_backward, weight_backward.
 using PassCosts = std::array<PassCost, 4>;
 
+/// Sums over replicas that a batch's last backward pass through a part begins: seconds.
+struct SumsBeside {
+  double longer = 0;  ///< by which the pass takes longer beside them
+  double sums = 0;    ///< of the sums alone
+  double behind = 0;  ///< from the end of the pass to theirs, if nothing was summed before it
+};
+
 /// Costs of a schedule's passes, steps and messages.
 struct ClockCosts {
   struct Stage {
@@ -44,6 +51,8 @@ struct ClockCosts {
   /// Passes of microbatches whose backward pass is the next one behind their forward pass. Empty:
   /// they cost the same.
   std::vector<PassCosts> turning = {};
+  /// Sums of each part, of whole backward passes and of those of weights. Empty: there are none.
+  std::vector<std::array<SumsBeside, 2>> beside = {};
   /// A forward pass and the whole backward pass made together with it, of each stage, by the
   /// forward pass's chunk. Empty: the sum of both.
   std::vector<std::vector<PassCost>> together = {};
@@ -112,8 +121,8 @@ class PipelineClock {
 
   const Schedule& schedule_;
   const ClockCosts& costs_;
-  // Of each stage, the end of its last action, and of each of its steps.
-  std::vector<Moments> ends_;
+  // Of each stage, the end of its last action and of its sums, and of each of its steps.
+  std::vector<Moments> ends_, sums_;
   std::vector<std::vector<Moments>> steps_;
 };
 

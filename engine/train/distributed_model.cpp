@@ -85,7 +85,7 @@ void DistributedModel::make_optimizer(Rank& rank) {
   member.optimizer.reset();  // so that two states never are in memory
   member.optimizer = std::make_unique<Optimizer>(rank, member.model->parameters(), optimizer_,
                                                  member.weights->block(member.weights->newest()));
-  if (run_.overlap_grad_reduce)
+  if (run_.overlaps_sums())
     member.optimizer->reduction().sum_behind_passes({rank, member.model->completed()});
 }
 

@@ -351,7 +351,7 @@ void StagePasses::forward(const Making& making) {
 }
 
 bool StagePasses::begins_sums(const Flight& flight) const {
-  return rank_.config.overlap_grad_reduce && flight.last && !run_.optimizer.empty() &&
+  return rank_.config.overlaps_sums() && flight.last && !run_.optimizer.empty() &&
          !run_.keep_gradients;
 }
 

@@ -23,13 +23,17 @@ RunConfig overlapped(RunConfig c, int64_t bucket_size = 0) {
   c.bucket_size = bucket_size;
   return c;
 }
+RunConfig late(RunConfig c) {
+  c.overlap_grad_reduce = false;
+  return c;
+}
 
 const TrainConfig clipped = testing::replica_training(0.5);
 
 /// Replicas sum each element in the same order, however many are summed at once: a bucket for each
 /// parameter, some parameters a bucket, and one bucket.
 void expect_the_same_bits(const RunConfig& c) {
-  const TrainedRun behind = trained(c, clipped);
+  const TrainedRun behind = trained(late(c), clipped);
   for (const int64_t bucket_size : {1, 5000, 0}) {
     if (c.shards(Shard::optimizer) && bucket_size > 0) continue;
     SCOPED_TRACE(fmt::format("{} {} {}", c.model.name, name_of(c.shard), bucket_size));
@@ -103,7 +107,7 @@ TEST(OverlappedSums, HoldWhatIsRoundedUntilTheStep) {
   c.data_parallel = 2;
   EXPECT_EQ(described_peaks(overlapped(c, 5000)).at(Kind::communication), 0);
   c.narrow_reduction = true;
-  const int64_t gradients = described_peaks(c).at(Kind::gradient);
+  const int64_t gradients = described_peaks(late(c)).at(Kind::gradient);
   EXPECT_EQ(described_peaks(overlapped(c, 5000)).at(Kind::communication), gradients / 2);
 }
 
@@ -162,7 +166,7 @@ double sum_of(const Machine& machine, int64_t elements) {
 /// the pass is that of the last bucket, the table of the embedding.
 TEST_F(OverlappedTime, AllButTheLastSumIsHidden) {
   const RunConfig c = two_replicas();
-  const Step behind = step(c), beside = step(overlapped(c, 1));
+  const Step behind = step(late(c)), beside = step(overlapped(c, 1));
   const ModelConfig& m = c.model;
   const int64_t table = m.vocabulary * m.hidden;
   const int64_t layer = m.hidden * (m.qkv_size() + m.query_size() + 3 * m.intermediate + 2);
@@ -177,7 +181,7 @@ TEST_F(OverlappedTime, AllButTheLastSumIsHidden) {
 /// pass from then on.
 TEST_F(OverlappedTime, ABusyLinkHidesTheBackwardPass) {
   machine.link_bandwidth /= 1000;
-  const Step behind = step(two_replicas()), beside = step(overlapped(two_replicas(), 1));
+  const Step behind = step(late(two_replicas())), beside = step(overlapped(two_replicas(), 1));
   ASSERT_FALSE(beside.sums.empty());
   EXPECT_LT(beside.sums.front().begin, beside.backward_end);
   EXPECT_NEAR(behind.seconds - beside.seconds, beside.backward_end - beside.sums.front().begin,
@@ -188,7 +192,7 @@ TEST_F(OverlappedTime, ABusyLinkHidesTheBackwardPass) {
 TEST_F(OverlappedTime, UnitsAreSummedBesideTheBackwardPass) {
   RunConfig c = two_replicas();
   c.shard = Shard::optimizer;
-  const Step behind = step(c), beside = step(overlapped(c));
+  const Step behind = step(late(c)), beside = step(overlapped(c));
   const auto units = static_cast<size_t>(c.model.layers) + 3;
   ASSERT_EQ(beside.sums.size(), units);
   EXPECT_GE(behind.sums.front().begin, behind.backward_end);
