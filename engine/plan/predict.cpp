@@ -123,11 +123,11 @@ class Predicting {
 
   /// Seconds of sums that do not begin in backward passes.
   double late_sums(size_t stage) const {
-    double begun = 0;
-    if (!costs_.clock.beside.empty())
-      for (int chunk = 0; chunk < run_.chunks; ++chunk)
-        begun += costs_.begun_by(static_cast<int>(stage), chunk);
-    return std::max(0.0, prediction_.stages[stage].all_reduce - begun);
+    if (costs_.clock.beside.empty()) return prediction_.stages[stage].all_reduce;
+    double sums = parts_[stage].sums;
+    for (int chunk = 0; chunk < run_.chunks && run_.shard != Shard::none; ++chunk)
+      sums -= costs_.begun_by(static_cast<int>(stage), chunk);
+    return std::max(0.0, sums);
   }
 
   StagePrediction stage(int i) const {

@@ -17,11 +17,8 @@ PassCosts costs_of(const PartCost& part) {
 /// VirtualDevice executes them: each slows the other.
 class Summing {
  public:
-  Summing(const RunConfig& run, const CostModel& times, const Machine& machine)
-      : run_(run),
-        times_(times),
-        speed_(1 - machine.collective_share),
-        sum_speed_(1 - machine.compute_share) {}
+  Summing(const RunConfig& run, const CostModel& times, const SharedSpeeds& speeds)
+      : run_(run), times_(times), speeds_(speeds) {}
 
   /// `elements`: of a bucket, at least.
   SumsBeside of(const std::vector<ModuleCost>& modules, const CostModel::Group& replicas,
@@ -31,10 +28,9 @@ class Summing {
     double now = 0, end = 0, alone = 0, bytes = 0;
     SumsBeside beside;
     for (size_t i = 0; i < modules.size(); ++i) {
-      const double together =
-          std::clamp((end - now) / sum_speed_, 0.0, modules[i].seconds / speed_);
-      end += together * (1 - sum_speed_);
-      now += modules[i].seconds + together * (1 - speed_);
+      const double together = speeds_.together(modules[i].seconds, end - now);
+      end += speeds_.delay_of_sums(together);
+      now += modules[i].seconds + speeds_.delay_of_pass(together);
       alone += modules[i].seconds;
       bytes += summed_bytes(run_, modules[i].gradients);
       if (bytes < enough && i + 1 < modules.size()) continue;
@@ -52,7 +48,7 @@ class Summing {
  private:
   const RunConfig& run_;
   const CostModel& times_;
-  const double speed_, sum_speed_;
+  const SharedSpeeds& speeds_;
 };
 
 }  // namespace
@@ -66,8 +62,9 @@ RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& li
   clock.launch = machine.launch_overhead;
   clock.synchronised = run.program.device.host_waits_around_passes;
   const int parts = layout_.parts();
+  clock.speeds = {1 - machine.collective_share, 1 - machine.compute_share};
   ModelPart last;
-  const Summing summing(run, times, machine);
+  const Summing summing(run, times, clock.speeds);
   // A measured step of ranks that divide state has the sums that it waited for.
   const bool overlaps =
       run.overlaps_sums() && !(costs.measured_steps() && run.shards(Shard::optimizer));

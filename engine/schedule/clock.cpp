@@ -47,6 +47,7 @@ struct StageState {
   Moments free;                 // end of the last action; `all` is the compute stream's
   Moments copies;               // end of copies to the host
   Moments sums;                 // end of sums that backward passes have begun
+  double delayed = 0;           // seconds for which these have delayed the last pass
   std::vector<int> completing;  // passes of each chunk in this batch that complete gradients
   std::vector<int> parts;       // of its chunks
   int version = 0;              // of the weights it computed with last
@@ -346,7 +347,7 @@ class Player {
     s.completing[chunk] = 0;
     const size_t split = made.action.kind == ActionKind::weight_backward ? 1 : 0;
     const SumsBeside& sums = costs_.beside[made.part][split];
-    s.free = s.free.moved(sums.longer);
+    s.free = s.free.moved(std::max(0.0, sums.longer - s.delayed));
     s.sums = later(s.sums.after_step(sums.sums), s.free.after_step(sums.behind));
   }
 
@@ -376,6 +377,13 @@ class Player {
     if (!costs_.turning.empty()) s.free = later(s.free, s.copies.moved(-cost.grace));
     s.free = s.free.moved(cost.seconds);
     if (cost.copies > 0) s.copies = s.free.moved(cost.copies);
+    s.delayed = 0;
+    if (costs_.beside.empty() || s.sums.all <= s.free.all - cost.seconds) return;
+    const double beside =
+        costs_.speeds.together(cost.seconds, s.sums.all - s.free.all + cost.seconds);
+    s.delayed = costs_.speeds.delay_of_pass(beside);
+    s.free = s.free.moved(s.delayed);
+    s.sums = s.sums.after_step(costs_.speeds.delay_of_sums(beside));
   }
 
   Making making(size_t stage, const Action& action) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -22,6 +23,19 @@ struct PassCost {
 };
 /// Costs by ActionKind: forward, backward, input_backward, weight_backward.
 using PassCosts = std::array<PassCost, 4>;
+
+/// Speeds of passes and of sums over replicas beside each other, as parts of what they are alone.
+struct SharedSpeeds {
+  double pass = 1, sum = 1;
+
+  /// Seconds in which a pass that takes so many goes on beside sums that do.
+  double together(double pass_seconds, double sum_seconds) const {
+    return std::max(0.0, std::min(pass_seconds / pass, sum_seconds / sum));
+  }
+  /// Seconds by which that delays the pass, and the sums.
+  double delay_of_pass(double beside) const { return beside * (1 - pass); }
+  double delay_of_sums(double beside) const { return beside * (1 - sum); }
+};
 
 /// Sums over replicas that a batch's last backward pass through a part begins: seconds.
 struct SumsBeside {
@@ -53,6 +67,7 @@ struct ClockCosts {
   std::vector<PassCosts> turning = {};
   /// Sums of each part, of whole backward passes and of those of weights. Empty: there are none.
   std::vector<std::array<SumsBeside, 2>> beside = {};
+  SharedSpeeds speeds = {};
   /// A forward pass and the whole backward pass made together with it, of each stage, by the
   /// forward pass's chunk. Empty: the sum of both.
   std::vector<std::vector<PassCost>> together = {};

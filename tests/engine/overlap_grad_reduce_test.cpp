@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <map>
 
+#include "engine/program/find_program.h"
 #include "kernels/virtual/device.h"
 #include "kernels/virtual/machine.h"
 #include "tests/engine/replicas.h"
@@ -200,22 +202,74 @@ TEST_F(OverlappedTime, UnitsAreSummedBesideTheBackwardPass) {
   EXPECT_LT(beside.seconds, behind.seconds);
 }
 
-/// Neighbours go together until they have as many elements as were asked for.
+/// Buckets of a step, of which none begins where the one before it ends: the link is fast.
+int buckets(const std::vector<VirtualDevice::Interval>& sums) {
+  int count = 0;
+  for (size_t i = 0; i < sums.size(); ++i)
+    count += i == 0 || sums[i].begin > sums[i - 1].end ? 1 : 0;
+  return count;
+}
+
+/// The head, layers and the table go together until they have as many elements as were asked for.
 TEST_F(OverlappedTime, ABucketHasAtLeastItsSize) {
+  machine.link_bandwidth *= 1e6;
   const RunConfig c = two_replicas();
-  const auto bytes = [&](const VirtualDevice::Interval& sum) {
-    return (sum.end - sum.begin) * machine.link_bandwidth * machine.link_fraction;
-  };
-  for (const int64_t size : {1000, 30000}) {
-    const Step beside = step(overlapped(c, size));
-    // Tables lie apart from what is complete before and behind them.
-    int small = 0;
-    for (const auto& sum : beside.sums)
-      small += bytes(sum) < 4.0 * static_cast<double>(size) * (1 - 1e-9) ? 1 : 0;
-    EXPECT_LE(small, 3) << size;
-    EXPECT_GT(beside.sums.size(), 3U) << size;
+  const ModelConfig& m = c.model;
+  const int64_t table = m.vocabulary * m.hidden;
+  const int64_t layer = m.hidden * (m.qkv_size() + m.query_size() + 3 * m.intermediate + 2);
+  for (const int64_t size : {int64_t{1}, layer, 2 * layer, 4 * layer, int64_t{1} << 30}) {
+    int expected = 0;
+    int64_t held = 0;
+    for (const int64_t module : {table + m.hidden, layer, layer, layer, layer, table}) {
+      held += module;
+      if (held < size) continue;
+      ++expected;
+      held = 0;
+    }
+    EXPECT_EQ(buckets(step(overlapped(c, size)).sums), expected + (held > 0 ? 1 : 0)) << size;
   }
-  EXPECT_EQ(step(overlapped(c)).sums.size(), 3U) << "two tables, and what lies between them";
+}
+
+/// Megatron-LM's rule: of a stage that is not the first, all gradients are summed behind its last
+/// pass. Frugal has buckets there where passes of weights alone come last.
+TEST(Buckets, AreThoseOfThePrograms) {
+  RunConfig c = small_gpt();
+  c.data_parallel = c.pipeline_parallel = 2;
+  constexpr int64_t all = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(c.bucket_elements(0, 0), 4'000'000);
+  EXPECT_EQ(c.bucket_elements(1, 0), all);
+  c.schedule = ScheduleKind::zero_bubble_h1;
+  EXPECT_EQ(c.bucket_elements(1, 0), 4'000'000);
+  c.program = find_program("first-chunk-buckets");
+  EXPECT_EQ(c.bucket_elements(0, 0), 40'000'000);
+  EXPECT_EQ(c.bucket_elements(0, 1), all);
+  EXPECT_EQ(c.bucket_elements(1, 0), all);
+  c.data_parallel = 64;
+  EXPECT_EQ(c.bucket_elements(0, 0), 64'000'000);
+  c.program = find_program("buckets-of-25-mib");
+  c.type = DType::bf16;
+  EXPECT_EQ(c.bucket_elements(1, 0), 25 * 1024 * 1024 / 4);
+  c.program = find_program("late-sums");
+  EXPECT_FALSE(c.overlaps_sums());
+}
+
+/// By default they overlap where that takes no memory, with a schedule that flushes.
+TEST(OverlappedSums, AreTheDefault) {
+  RunConfig c = small_gpt();
+  EXPECT_FALSE(c.overlaps_sums());
+  c.data_parallel = 2;
+  EXPECT_TRUE(c.overlaps_sums());
+  c.shard = Shard::optimizer;
+  EXPECT_TRUE(c.overlaps_sums());
+  c.shard = Shard::gradients;  // summed in every pass
+  EXPECT_FALSE(c.overlaps_sums());
+  c.shard = Shard::none;
+  c.schedule = ScheduleKind::two_buffered;
+  EXPECT_FALSE(c.overlaps_sums());
+  c.schedule = ScheduleKind::gpipe;
+  c.type = DType::bf16;
+  c.narrow_reduction = true;
+  EXPECT_FALSE(c.overlaps_sums());
 }
 
 /// Only the last microbatch's passes begin sums.
