@@ -144,6 +144,26 @@ void MegatronReader::read_shard() {
       out.add(said(name), "shard", what);
   }
   read_instances(what);
+  read_overlap(what);
+}
+
+/// When replicas sum gradients: behind the last backward pass, unless they are told to do so beside
+/// it. `what`: that replicas divide.
+void MegatronReader::read_overlap(const std::string& what) {
+  const char* const name = "--overlap-grad-reduce";
+  const char* const key = "overlap_grad_reduce";
+  if (size("data_parallel_size") == 1 || (!what.empty() && what != "optimizer")) {
+    if (has(name)) out.same.push_back({said(name), "no replicas sum whole gradients"});
+  } else if (!on(name)) {
+    derive(name, key, false, has(name) ? "" : "Megatron-LM's default");
+  } else if (has("--grad-reduce-in-bf16")) {
+    miss(name,
+         "replicas sum gradients beside the last backward pass; frugal, which rounds them first, "
+         "would hold 2 bytes more of each meanwhile, and sums behind it; overlap_grad_reduce=true "
+         "does as Megatron-LM");
+  } else {
+    out.add(said(name), key, true);
+  }
 }
 
 /// Reads the number of optimizer instances; each divides its state among ranks of its own.

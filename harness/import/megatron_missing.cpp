@@ -28,9 +28,6 @@ const std::vector<KnownParts>& megatron_other_models() {
 namespace {
 
 const std::vector<KnownParts> megatron_missing_parts = {
-    {{"--overlap-grad-reduce"},
-     "replicas sum gradients beside the last backward pass; frugal measure does with "
-     "--overlap-grad-reduce, which frugal plan does not predict"},
     {{"--overlap-param-gather", "--overlap-param-gather-with-optimizer-step", "--delay-grad-reduce",
       "--delay-param-gather", "--no-align-param-gather", "--align-param-gather",
       "--align-grad-reduce", "--disable-align-grad-reduce", "--no-align-grad-reduce"},

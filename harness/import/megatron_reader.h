@@ -87,6 +87,7 @@ class MegatronReader {
   void read_layout_of_stages();
   void read_groups();
   void read_instances(const std::string& what);
+  void read_overlap(const std::string& what);
   void read_attention();
   void read_scores();
   void read_loss();

@@ -71,6 +71,7 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
     {{"--decoder-last-pipeline-num-layers"}, "stage_layers", together},
     {{"--use-distributed-optimizer"}, "shard", together},
     {{"--num-distributed-optimizer-instances"}, "shard_size", together},
+    {{"--overlap-grad-reduce"}, "overlap_grad_reduce", together},
     {{"--use-torch-fsdp2"}, "shard", together},
     {{"--use-megatron-fsdp"}, "shard", together},
     {{"--use-custom-fsdp"}, "shard", together},
