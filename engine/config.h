@@ -246,7 +246,7 @@ struct NumericsOptions {
   bool has_masters() const {
     return accumulation_type(type) != type && precision == Precision::mixed;
   }
-  /// Type of gradients of weights, and of optimizer state.
+  /// Type of optimizer state.
   DType state_type() const { return precision == Precision::pure ? type : accumulation_type(type); }
 
   static void describe(Fields<NumericsOptions>& fields);
@@ -292,6 +292,8 @@ struct RunConfig : ParallelOptions,
   }
   bool keeps_masks() const { return stored_masks || program.keeps_dropout_masks; }
   bool keeps_outputs() const { return keep_outputs || program.keeps_stage_outputs; }
+  /// Type of gradients of weights.
+  DType gradient_type() const { return program.weights.narrow_sums ? type : state_type(); }
   /// Modules whose activations some layer of some microbatch keeps.
   LayerModules kept_modules() const;
   /// Stages exchange messages with a neighbour, and compute on when all are there.
@@ -316,7 +318,7 @@ struct RunConfig : ParallelOptions,
     return shards(Shard::gradients) || (shards(Shard::optimizer) && step_in_backward);
   }
   /// Type in which replicas sum gradients.
-  DType sum_type() const { return narrow_reduction ? type : state_type(); }
+  DType sum_type() const { return narrow_reduction ? type : gradient_type(); }
   /// Sums over replicas begin in the last backward pass of a batch. By default they do where that
   /// takes no memory, of a schedule that flushes.
   bool overlaps_sums() const;

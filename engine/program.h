@@ -14,6 +14,12 @@ struct Behaviour;
 /// Events of passes and steps, which modules announce (RankAt::event) with the tensor that they are
 /// about. Imitated programs hold, copy and release tensors there (engine/effect.h).
 enum class ModelEvent : uint8_t {
+  model_made,                 ///< all parts of the model that a rank has
+  head_made,                  ///< the same, where the output layer is among them
+  model_goes,                 ///< the same; nobody announces it
+  batch_read,                 ///< tokens or labels, by the part of the model that needs them
+  input_received,             ///< what another stage has sent to a part of the model
+  forward_ends,               ///< of a part of the model
   forward_begins,             ///< of a part of the model that has a backward pass
   positions_begin,            ///< the same, where positions are needed
   backward_ends,              ///< of the same
@@ -30,6 +36,7 @@ enum class ModelEvent : uint8_t {
   scores_placed,              ///< a softmax is about to write where its other side is
   context_made,               ///< by separate attention, in the order of heads
   context_gradient_read,      ///< the gradient of attention's context
+  fused_context_made,         ///< by fused attention
   attention_gradient_begins,  ///< of fused attention: its context
   grouped_gradient_begins,    ///< the same where heads of queries share keys and values
   attention_gradient_ends,    ///< of fused attention
@@ -71,6 +78,7 @@ struct AttentionChoices {
   bool separate_projections = false;  ///< queries, keys and values have weights of their own
   bool joined_gradients = false;      ///< their gradients are made apart and copied into one
   bool padded_data = false;           ///< sequences are padding, which is not computed
+  bool wide_probabilities = false;    ///< separate attention keeps its softmax in float32
 };
 struct MlpChoices {
   bool separate_projections = false;  ///< a gate and its factor have weights of their own
@@ -94,6 +102,7 @@ struct WeightChoices {
   bool outer_stay = false;             ///< divided ones outside layers stay whole between passes
   bool layers_stay = false;            ///< divided ones of layers stay whole between passes
   bool float32_versions = false;       ///< older versions have float32's memory
+  bool narrow_sums = false;            ///< gradients are summed in the weights' type
 };
 /// What replicas sum together beside the last backward pass of a batch.
 enum class Buckets : uint8_t {

@@ -52,6 +52,14 @@ struct Event {
 
 class Replay;
 
+/// What libraries choose by the kind of a GPU; zeros where it is not described.
+struct Libraries {
+  int64_t cublas_workspace = 0;              ///< bytes that PyTorch gives a handle of cuBLAS's
+  int64_t transformer_engine_workspace = 0;  ///< bytes that TransformerEngine gives its products
+  double compute_capability = 0;             ///< 8, 9, 10
+  int64_t multiprocessors = 0;
+};
+
 /// Processor of a rank, with its memory. Not thread-safe: each rank has its own.
 class Device {
  public:
@@ -79,6 +87,8 @@ class Device {
   /// True if that is more than the sizes of what was asked for: memory is there, or an allocator is
   /// described.
   virtual bool reserves() const { return backed(); }
+
+  virtual Libraries libraries() const { return {}; }
 
   /// The stream of this name, which the first who asks makes. Throws std::logic_error beyond
   /// `most_streams`.

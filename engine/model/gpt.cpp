@@ -99,7 +99,9 @@ Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
     pass.event(ModelEvent::forward_begins, saved.extras);
     pass.event(ModelEvent::positions_begin, saved.extras);
   }
+  if (part_.first || part_.last) pass.event(ModelEvent::batch_read, saved.extras);
   Tensor x = input.hidden;
+  if (!part_.first) pass.event(ModelEvent::input_received, x, saved.extras);
   if (part_.first) {
     const WeightsOf here(pass, module(0), module(1));
     x = embedding_->forward(pass, input.tokens, saved.embedding);
@@ -115,9 +117,12 @@ Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
     x = layers_[i].forward(kept ? of_layer(pass, i) : keeping_all(pass), x,
                            kept ? saved.layers[i] : not_kept);
   }
-  if (!part_.last) return x;
-  const WeightsOf here(pass, modules_.back(), {});
-  return head_->forward(pass, table(), x, input.target, saved.head);
+  if (part_.last) {
+    const WeightsOf here(pass, modules_.back(), {});
+    x = head_->forward(pass, table(), x, input.target, saved.head);
+  }
+  pass.event(ModelEvent::forward_ends, saved.extras);
+  return x;
 }
 
 Gpt::LayerGroup Gpt::group_of(const Pass& pass, size_t layer) const {

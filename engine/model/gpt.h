@@ -131,6 +131,8 @@ class StageModel {
     for (const ModelPart& chunk : chunks)
       parts_.push_back(
           std::make_unique<Gpt>(rank, chunk, parts_.empty() ? nullptr : parts_.front().get()));
+    RankAt(rank).event(ModelEvent::model_made, extras_);
+    if (chunks.back().last) RankAt(rank).event(ModelEvent::head_made, extras_);
   }
 
   Gpt& part(int chunk) { return *parts_.at(static_cast<size_t>(chunk)); }
@@ -148,6 +150,7 @@ class StageModel {
 
  private:
   std::vector<std::unique_ptr<Gpt>> parts_;
+  Extras extras_;  // as long as the model is there
 };
 
 }  // namespace frugal::engine

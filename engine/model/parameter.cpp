@@ -29,7 +29,7 @@ ParameterStore::Types types_of(const RunConfig& c) {
   const bool units = c.shards(Shard::optimizer);
   const bool unkept = c.gradients_come_and_go() || c.reduces_in_backward();
   return {c.type,
-          unkept ? std::nullopt : std::optional(c.state_type()),
+          unkept ? std::nullopt : std::optional(c.gradient_type()),
           c.overwrite_gradients && !units,
           c.program.weights.separate,
           c.shard_ranks(),
@@ -86,7 +86,7 @@ void Parameter::unbind() { weight = Tensor().with_view({nullptr, weight.type(), 
 
 const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit) {
   if (!unit.gradients.empty()) return unit.gradients;
-  unit.gradients = at.allocate(at.rank.config.state_type(), {unit.elements}, Kind::communication);
+  unit.gradients = at.allocate(at.rank.config.gradient_type(), {unit.elements}, Kind::communication);
   for (const ParameterUnit::Stretch& gap : unit.gaps)
     at.run(Fill{unit.gradients.view().sliced(0, gap.begin - unit.offset, gap.count), 0});
   return unit.gradients;
@@ -95,13 +95,13 @@ const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit) {
 void Parameter::take_gradient(const RankAt& at) const {
   if (!gradient.empty()) return;
   if (unit && at.rank.config.program.weights.copied_unit_gradients) {
-    gradient = at.allocate(at.rank.config.state_type(), weight.shape(), Kind::communication);
+    gradient = at.allocate(at.rank.config.gradient_type(), weight.shape(), Kind::communication);
   } else if (unit) {
     const Tensor& all = gradients_of(at, *unit);
     gradient = all.with_view(
         all.view().sliced(0, offset - unit->offset, weight.view().size()).reshaped(weight.shape()));
   } else {
-    gradient = at.allocate(at.rank.config.state_type(), weight.shape(), pieces, Kind::gradient);
+    gradient = at.allocate(at.rank.config.gradient_type(), weight.shape(), pieces, Kind::gradient);
   }
   fresh = true;
 }

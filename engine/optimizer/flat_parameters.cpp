@@ -67,7 +67,7 @@ FlatParameters::FlatParameters(Rank& rank, ParameterList parameters)
       in_parts += p->unit->elements / p->unit->parts;
     }
   if (c.reduces_in_backward() && !c.gradients_come_and_go()) {
-    gradients_ = rank.allocate(c.state_type(), {in_parts}, Kind::gradient);
+    gradients_ = rank.allocate(c.gradient_type(), {in_parts}, Kind::gradient);
     rank.run(Fill{gradients_, 0});
   }
   for (Parameter* p : parameters_) add_to_groups(*p);
@@ -185,7 +185,7 @@ View FlatParameters::add_gradients(const RankAt& at, const ParameterUnit& unit,
     at.run(Copy{gradients, sum, true});
     return sum;
   }
-  const DType type = at.rank.config.state_type();
+  const DType type = at.rank.config.gradient_type();
   if (gradients.type() == type) {  // becomes the gradient
     own = gradients.labelled(Kind::gradient, {});
   } else {

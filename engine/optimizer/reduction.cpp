@@ -47,7 +47,7 @@ std::vector<Module> in_order(const Rank& rank,
 }
 
 /// True if replicas sum in the weights' type, which is narrower than the gradients'.
-bool sums_narrowed(const RunConfig& c) { return c.sum_type() != c.state_type(); }
+bool sums_narrowed(const RunConfig& c) { return c.sum_type() != c.gradient_type(); }
 
 void wait_for(std::vector<Pending>& sums) {
   for (Pending& sum : sums) sum.wait();

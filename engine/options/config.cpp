@@ -112,7 +112,7 @@ void RunConfig::describe(Fields<RunConfig>& f) {
 bool RunConfig::overlaps_sums() const {
   if (overlap_grad_reduce) return *overlap_grad_reduce;
   // What is rounded or flattened first is in memory until the sum has ended.
-  const bool takes_memory = program.optimizer.flattened_gradients || sum_type() != state_type();
+  const bool takes_memory = program.optimizer.flattened_gradients || sum_type() != gradient_type();
   return (data_parallel > 1 || shards(Shard::optimizer)) && schedule.flushes && !takes_memory &&
          !step_in_backward && !reduces_in_backward() && program.optimizer.buckets != Buckets::none;
 }
@@ -125,7 +125,7 @@ int64_t RunConfig::bucket_elements(int stage, int chunk) const {
       return stage == 0 && chunk == 0 ? std::max<int64_t>(40'000'000, 1'000'000 * replicas)
                                       : std::numeric_limits<int64_t>::max();
     case Buckets::of_25_mib:
-      return (int64_t{25} << 20) / static_cast<int64_t>(size_of(state_type()));
+      return (int64_t{25} << 20) / static_cast<int64_t>(size_of(gradient_type()));
     default:
       // What slows a pass that hands a gradient on delays stages before it; a stage behind the
       // first has time for its sums while these are busy, unless weights' passes come last.

@@ -515,12 +515,12 @@ OptimizerOptions planned_optimizer(const ScheduleKind& kind) {
 
 int64_t tied_table_bytes(const RunConfig& run) {
   return run.model.vocabulary / run.tensor_parallel * run.model.hidden *
-         static_cast<int64_t>(size_of(run.state_type()));
+         static_cast<int64_t>(size_of(run.gradient_type()));
 }
 
 double summed_bytes(const RunConfig& run, int64_t gradients) {
   return static_cast<double>(gradients) * static_cast<double>(size_of(run.sum_type())) /
-         static_cast<double>(size_of(run.state_type()));
+         static_cast<double>(size_of(run.gradient_type()));
 }
 
 bool makes_together(const RunConfig& run) {

@@ -77,6 +77,15 @@ bool masks_scores(const RankAt& at) {
   const RunConfig& c = at.rank.config;
   return c.model.causal && c.attention == AttentionKind::separate && !has(at, "causal-masks");
 }
+/// TransformerEngine takes FlashAttention, not cuDNN's attention: before Hopper, and on Blackwell
+/// where attention's gradient is to be the same each time.
+bool takes_flash_attention(const RankAt& at) {
+  const double capability = at.rank.device.libraries().compute_capability;
+  return has(at, "flash-attention") || capability < 9 ||
+         (capability >= 10 && has(at, "deterministic-algorithms"));
+}
+bool recomputes_layers(const RankAt& at) { return at.rank.config.recompute == Recompute::full; }
+bool computes_layers_once(const RankAt& at) { return !recomputes_layers(at); }
 bool gradients_stay(const RankAt& at) {
   return !at.rank.config.gradients_come_and_go() && !at.rank.config.reduces_in_backward();
 }
@@ -95,6 +104,63 @@ void hold_zeros(const Occasion& o, DType type, const Shape& shape) {
 void make_mask(const Occasion& o) {
   const int64_t s = o.at.rank.config.model.sequence;
   hold_zeros(o, DType::u8, {s, s});
+}
+
+/// Makes memory that a library works in. What it holds is never read.
+void hold_workspace(const Occasion& o, int64_t bytes) {
+  if (bytes > 0) o.extras.hold(o.at.allocate(DType::u8, {bytes}), o.until);
+}
+
+/// Makes those of PyTorch's two handles of cuBLAS, of forward and backward passes.
+void make_cublas_workspaces(const Occasion& o) {
+  constexpr int64_t deterministic = int64_t{8} * 4096 * 1024;  // CUBLAS_WORKSPACE_CONFIG=:4096:8
+  for (int i = 0; i < 2; ++i)
+    hold_workspace(o, has(o.at, "deterministic-algorithms")
+                          ? deterministic
+                          : o.at.rank.device.libraries().cublas_workspace);
+}
+
+void make_transformer_engine_workspace(const Occasion& o) {
+  hold_workspace(o, o.at.rank.device.libraries().transformer_engine_workspace);
+}
+
+/// Makes memory of attention's scores of a layer: [b · heads, s, s].
+void make_score_buffer(const Occasion& o) {
+  const RunConfig& c = o.at.rank.config;
+  const int64_t heads = c.model.heads / c.tensor_parallel;
+  o.extras.hold(o.at.allocate(c.type, {c.micro_batch * heads, c.model.sequence, c.model.sequence}),
+                o.until);
+}
+
+/// Makes a mask for each sequence of a microbatch, [b, s/c, s] u8.
+void make_batch_masks(const Occasion& o) {
+  const RunConfig& c = o.at.rank.config;
+  hold_zeros(o, DType::u8, {c.micro_batch, c.group_sequence(), c.model.sequence});
+}
+
+/// Makes inputs of the output layer and gradients of its logits of all microbatches but the last,
+/// [s/t, b, h] and [s, b, v/t].
+void make_deferred_head(const Occasion& o) {
+  const RunConfig& c = o.at.rank.config;
+  for (int64_t i = 1; i < c.microbatches; ++i) {
+    o.extras.hold(o.at.allocate({c.local_sequence(), c.micro_batch, c.model.hidden}), o.until);
+    o.extras.hold(
+        o.at.allocate({c.group_sequence(), c.micro_batch, c.model.vocabulary / c.tensor_parallel}),
+        o.until);
+  }
+}
+
+/// Makes float32 sums of the queries' gradient, one, or as many as let a GPU's multiprocessors each
+/// have heads to themselves.
+void make_flash_sums(const Occasion& o) {
+  const RunConfig& c = o.at.rank.config;
+  int64_t sums = 1;
+  if (has(o.at, "deterministic-algorithms")) {
+    const int64_t heads = c.micro_batch * c.model.heads / c.tensor_parallel;
+    sums = (o.at.rank.device.libraries().multiprocessors + heads - 1) / heads;
+  }
+  for (int64_t i = 0; i < sums; ++i)
+    o.extras.hold(o.at.allocate(accumulation_type(o.x.type()), o.x.shape()), o.until);
 }
 
 /// Makes cosines and sines, [s, d] each.
@@ -431,6 +497,66 @@ std::vector<Behaviour> of_steps() {
              device<&DeviceRules::communicator_buffers>, Changes::memory)};
 }
 
+/// Behaviours of libraries, and of those who call them, on a GPU.
+std::vector<Behaviour> of_libraries() {
+  const auto on_gpu = [](std::string_view name, std::string_view does, std::vector<Effect> effects,
+                         Choice choice = nullptr) {
+    return Behaviour{name, Changes::memory, does, std::move(effects), choice, nullptr, false};
+  };
+  return {
+      on_gpu("cublas-workspaces",
+             "PyTorch gives cuBLAS memory to work in, for forward and for backward passes; on a "
+             "virtual machine that says how much",
+             {{Event::model_made, Event::model_goes, make_cublas_workspaces}}),
+      on_gpu("transformer-engine-workspace",
+             "TransformerEngine has memory for its products to work in; on a virtual machine that "
+             "says how much",
+             {{Event::model_made, Event::model_goes, make_transformer_engine_workspace}}),
+      on_gpu("deterministic-algorithms",
+             "Results are the same each time: cuBLAS has 8 x 4 MiB to work in, attention on "
+             "Blackwell is FlashAttention, and its gradient has several float32 sums",
+             {}),
+      on_gpu("flash-attention", "TransformerEngine takes FlashAttention on every GPU", {}),
+      on_gpu("flash-attention-copies",
+             "Where TransformerEngine takes FlashAttention, its result is copied to the order of "
+             "the sequence, and both stay; its gradient is copied back, and the queries' is summed "
+             "in float32",
+             {only(takes_flash_attention,
+                   copies_beside(Event::fused_context_made, Event::attention_gradient_ends, 1,
+                                 Counted::activation)),
+              only(takes_flash_attention, {Event::attention_gradient_begins,
+                                           Event::attention_gradient_ends, make_flash_sums}),
+              only(takes_flash_attention,
+                   copies_beside(Event::attention_gradient_begins, Event::attention_gradient_ends)),
+              only(takes_flash_attention, memory_beside(Event::grouped_gradient_begins,
+                                                        Event::attention_gradient_ends, 2))}),
+      on_gpu("score-buffer",
+             "Attention has memory of its scores' size, which stays, to give products an operand "
+             "that they do not read",
+             {{Event::model_made, Event::model_goes, make_score_buffer}}),
+      on_gpu("wide-probabilities", "Separate attention keeps its softmax in float32", {},
+             attention<&AttentionChoices::wide_probabilities>),
+      on_gpu(
+          "batch-masks",
+          "The first and the last stage read a mask of one byte for each pair of positions of "
+          "each sequence, which is there in the forward pass, and longer where layers are "
+          "computed again from their arguments",
+          {only(computes_layers_once, {Event::batch_read, Event::forward_ends, make_batch_masks}),
+           only(recomputes_layers, {Event::batch_read, Event::backward_ends, make_batch_masks})}),
+      on_gpu("inputs-until-next",
+             "The input of a microbatch's stage stays from its backward pass to the end of the "
+             "next forward pass",
+             {memory_beside(Event::input_received, Event::forward_ends)}),
+      on_gpu("deferred-head-gradients",
+             "The gradient of the output layer's weights is computed behind the last microbatch, "
+             "from inputs and gradients that all microbatches leave",
+             {{Event::head_made, Event::model_goes, make_deferred_head}}),
+      on_gpu("narrow-sums",
+             "Gradients are summed in the weights' type, and in float32 for the optimizer's step",
+             {memory_beside(Event::moment_read, Event::moments_stepped)},
+             weights<&WeightChoices::narrow_sums>)};
+}
+
 /// Behaviours of replicas that divide weights.
 std::vector<Behaviour> of_divided() {
   return {
@@ -564,8 +690,8 @@ const std::vector<Behaviour>& behaviours() {
   static const std::vector<Behaviour> all = [] {
     using namespace effects;
     std::vector<Behaviour> list;
-    for (const auto& some :
-         {of_logits(), of_layers(), of_attention(), of_steps(), of_sums(), of_divided(), of_time()})
+    for (const auto& some : {of_logits(), of_layers(), of_attention(), of_steps(), of_sums(),
+                             of_libraries(), of_divided(), of_time()})
       list.insert(list.end(), some.begin(), some.end());
     return list;
   }();

@@ -32,7 +32,7 @@ LeastBytes least_bytes(const Rank& rank, const ParameterList& parameters, const 
   LeastBytes least;
   for (const Parameter* p : parameters) {
     const auto elements = static_cast<double>(p->view().size());
-    const double gradient = elements * static_cast<double>(size_of(rank.config.state_type()));
+    const double gradient = elements * static_cast<double>(size_of(rank.config.gradient_type()));
     least.weights +=
         done.microbatches * read_by_passes(rank, *p) +
         done.steps * static_cast<double>(p->view().bytes()) / shard_count(c, Shard::weights);

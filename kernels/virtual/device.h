@@ -37,6 +37,7 @@ class VirtualDevice final : public Device, private Replay {
   void deallocate_on_host(void* address, int64_t bytes) noexcept override;
   int64_t reserved() const override { return allocator_ ? allocator_->reserved() : state_.in_use; }
   bool reserves() const override { return allocator_.has_value(); }
+  Libraries libraries() const override { return machine_.libraries; }
   int64_t bytes_in_use() const { return state_.in_use; }
   /// Bytes that allocate() and allocate_on_host() can give in all.
   int64_t capacity() const { return capacity_; }

@@ -125,6 +125,9 @@ void read_device(const JsonObject& device, Machine& machine) {
                      "engine_overhead",
                      "attention_fraction",
                      "batch_overhead",
+                     "compute_capability",
+                     "cublas_workspace",
+                     "transformer_engine_workspace",
                      "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
@@ -160,6 +163,14 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.engine_overhead = overhead("engine_overhead", machine.eager_overhead);
   machine.attention_fraction = read.fraction("attention_fraction");
   if (device.has("batch_overhead")) machine.batch_overhead = read.positive("batch_overhead", "s");
+  Libraries& libraries = machine.libraries;
+  libraries.multiprocessors = machine.multiprocessors;
+  if (device.has("compute_capability"))
+    libraries.compute_capability = read.positive("compute_capability", "1");
+  if (device.has("cublas_workspace"))
+    libraries.cublas_workspace = read.whole("cublas_workspace", "B");
+  if (device.has("transformer_engine_workspace"))
+    libraries.transformer_engine_workspace = read.whole("transformer_engine_workspace", "B");
   machine.tiles = read_tiles(device);
 }
 

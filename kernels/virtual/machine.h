@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/types.h"
 #include "kernels/virtual/attention_rates.h"
 #include "kernels/virtual/measured_operations.h"
@@ -53,10 +54,11 @@ struct Machine {
   double flops_float8 = 0;                              ///< the same of 8-bit operands; 0: none
   int64_t memory_capacity = 0;
   int64_t communicator_memory = 0;  ///< of it, what a program's communicator has for its buffers
-  double memory_bandwidth = 0;      ///< peak
-  double memory_fraction = 0;       ///< of the peak that operations reach, in (0, 1]
-  double memory_latency = 0;        ///< of one access
-  double l2_bandwidth = 0;          ///< all multiprocessors together
+  Libraries libraries;
+  double memory_bandwidth = 0;  ///< peak
+  double memory_fraction = 0;   ///< of the peak that operations reach, in (0, 1]
+  double memory_latency = 0;    ///< of one access
+  double l2_bandwidth = 0;      ///< all multiprocessors together
   int64_t multiprocessors = 0;
   double host_bandwidth = 0;    ///< to the host's memory or from it; peak of one direction
   double host_fraction = 0;     ///< of it that transfers reach

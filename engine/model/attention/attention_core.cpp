@@ -62,8 +62,9 @@ View AttentionCore::kept_qkv(const Pass& pass, const Saved& saved) {
 
 AttentionCore::Saved AttentionCore::Saved::kept(const Pass& pass) const {
   const Tensor projected = pass.recomputes(LayerModule::projection) ? Tensor() : keep(pass, qkv);
-  if (pass.recomputes(LayerModule::core_attention)) return {projected, {}, {}, {}, {}};
-  return {projected, keep(pass, probabilities), keep(pass, mask), keep(pass, dropped), log_sum_exp};
+  if (pass.recomputes(LayerModule::core_attention)) return {projected, {}, {}, {}, {}, {}};
+  return {projected, keep(pass, probabilities), keep(pass, mask), keep(pass, dropped), log_sum_exp,
+          extras};
 }
 
 std::unique_ptr<const AttentionCore> AttentionCore::make(const RunConfig& c, int layer) {

@@ -75,6 +75,7 @@ class AttentionCore {
     Tensor mask;           // [b · heads, s, s] u8, where masks are stored; 5as²b bytes in 16 bit
     Tensor dropped;        // [b · heads, s, s], the probabilities themselves without dropout
     Tensor log_sum_exp;    // [b · heads, s]: statistics; the fused operation keeps these
+    Extras extras;
 
     /// Marks its tensors as kept, without those that are recomputed.
     Saved kept(const Pass& pass) const;
@@ -83,6 +84,7 @@ class AttentionCore {
       kept.push_back({LayerModule::projection, &qkv});
       for (Tensor* tensor : {&probabilities, &mask, &dropped})
         kept.push_back({LayerModule::core_attention, tensor});
+      for (Tensor* tensor : extras.tensors()) kept.push_back({LayerModule::core_attention, tensor});
     }
   };
 

@@ -15,6 +15,7 @@ Tensor FusedCore::forward(const Pass& pass, Saved& saved) const {
   saved.log_sum_exp = allocate_log_sum_exp(pass, qkv);
   Tensor context = allocate_context(pass, qkv);
   pass.run(operation(pass, qkv, context, saved.log_sum_exp));
+  pass.event(ModelEvent::fused_context_made, context, saved.extras);
   return context;
 }
 
@@ -29,7 +30,8 @@ Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sa
                                   .dq = gradients.queries(),
                                   .dk = gradients.keys(),
                                   .dv = gradients.values()});
-  pass.event(ModelEvent::attention_gradient_ends, extras);
+  for (Extras* held : {&extras, &saved.extras})
+    pass.event(ModelEvent::attention_gradient_ends, *held);
   pass.event(ModelEvent::context_gradient_read, dcontext);
   for (Tensor* read : {&saved.qkv, &saved.log_sum_exp})
     pass.event(ModelEvent::attention_inputs_read, *read);

@@ -189,7 +189,9 @@ Tensor RingCore::forward(const Pass& pass, Saved& saved) const {
       add(pass, step, part, qkv, block.here(), context, saved.log_sum_exp);
     if (step < last) block.arrive(pass);
   }
-  return pass.converted(context, qkv.type);
+  context = pass.converted(context, qkv.type);
+  pass.event(ModelEvent::fused_context_made, context, saved.extras);
+  return context;
 }
 
 void RingCore::differentiate(const Pass& pass, int step, const Seen& seen, const Saved& saved,

@@ -26,10 +26,11 @@ Tensor SeparateCore::forward(const Pass& pass, Saved& saved) const {
   const Shape shape{views_.keys(qkv).shape[0] * views_.heads_per_group(), m.sequence, m.sequence};
   const Dropout dropout = randomness::of_attention(pass, layer_);
 
-  saved.probabilities = pass.allocate(shape);
-  Tensor scores = saved.probabilities;  // in the same place
+  const bool wide = pass.rank.config.program.attention.wide_probabilities;
+  saved.probabilities = pass.allocate(wide ? accumulation_type(qkv.type) : qkv.type, shape);
+  Tensor scores = wide ? pass.allocate(shape) : saved.probabilities;  // in the same place
   pass.event(ModelEvent::scores_placed, scores);
-  saved.dropped = dropout.active() ? pass.allocate(shape) : saved.probabilities;
+  saved.dropped = dropout.active() || wide ? pass.allocate(shape) : saved.probabilities;
   saved.mask = mask_for(pass, shape, dropout);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{.a = views_.query(qkv, i),
@@ -39,7 +40,7 @@ Tensor SeparateCore::forward(const Pass& pass, Saved& saved) const {
   pass.run(Softmax{.x = scores,
                    .p = saved.probabilities,
                    .mask = saved.mask,
-                   .dropped = dropout.active() ? saved.dropped.view() : View(),
+                   .dropped = dropout.active() || wide ? saved.dropped.view() : View(),
                    .scale = scale_of(m),
                    .causal = m.causal,
                    .dropout = dropout});
