@@ -309,6 +309,11 @@ std::vector<Behaviour> of_logits() {
               {widen(Event::logits_made, Event::logits_kept),
                copies_beside(Event::loss_gradient_converted, Event::loss_gradient_ends)},
               wide_logits, head<&HeadChoices::narrow_product>),
+      keeping("copied-logits",
+              "Logits are computed in the weights' type, and the loss has a copy in float32, which "
+              "its gradient takes the place of",
+              {widen(Event::logits_made, Event::logits_kept)}, wide_logits,
+              head<&HeadChoices::narrow_product>),
       keeping("log-probabilities",
               "The loss keeps a log-probability for each logit, and makes their "
               "gradient before that of the logits",

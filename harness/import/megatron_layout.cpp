@@ -220,6 +220,25 @@ bool MegatronReader::is_old() const {
   });
 }
 
+bool MegatronReader::is_core() const {
+  constexpr std::array names = {
+      "--use-mcore-models",   "--transformer-impl",     "--attention-backend",
+      "--ckpt-format",        "--dist-ckpt-strictness", "--no-create-attention-mask-in-dataloader",
+      "--deterministic-mode", "--cp-comm-type",         "--use-precision-aware-optimizer"};
+  return !is_old() && std::any_of(names.begin(), names.end(), [&](const char* name) {
+    const Argument* const argument = find(name);
+    return argument != nullptr &&
+           (argument->values.empty() || lower(argument->values.front()) != "false");
+  });
+}
+
+bool MegatronReader::is_local() const {
+  const auto spec = texts("--spec");
+  return word("--transformer-impl", {"local", "transformer_engine", "inference_optimized"}, "") ==
+             "local" ||
+         (!spec.empty() && spec.front() == "local");
+}
+
 void MegatronReader::read_attention() {
   const char* const backend = "--attention-backend";
   const char* const flash = "--use-flash-attn";

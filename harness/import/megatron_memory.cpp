@@ -114,9 +114,8 @@ void MegatronReader::read_loss() {
   if (on(fused) && made_by == "native" && !narrow) {
     // Compiled functions do not write where they read: both passes have one float32 copy more.
     for (const char* name : {fused, by})
-      if (has(name))
-        out.add(said(name), "program", "float32-loss",
-                "its compiled kernels write a further float32 copy of the logits");
+      imitate(name, "+float32-loss",
+              "its compiled kernels write a further float32 copy of the logits");
   } else {
     for (const char* name : {fused, by})
       if (has(name)) {
@@ -141,6 +140,12 @@ void MegatronReader::read_deferred_gradients() {
   const int64_t limit = text(most) == "0" ? 0 : count(most).value_or(0);
   const int64_t microbatches = size("microbatches");
   const int64_t kept = limit > 0 ? std::min(limit, microbatches) : microbatches;
+  if (is_core() && kept == microbatches) {
+    imitate(name, "+deferred-head-gradients");
+    if (has(most))
+      out.same.push_back({said(most), "it is no fewer than there are microbatches, or all"});
+    return;
+  }
   const int64_t tensor_parallel = size("tensor_parallel_size");
   const bool divided = out.given.value("sequence_parallel", false);
   const auto bytes = [&](int64_t columns) {
@@ -156,6 +161,44 @@ void MegatronReader::read_deferred_gradients() {
           "each of {} microbatches",
           bytes(size("hidden_size")) / (divided ? tensor_parallel : 1),
           bytes(size("vocabulary_size") / tensor_parallel), kept));
+}
+
+void MegatronReader::imitate(const char* name, std::string_view behaviour, std::string_view note) {
+  if (!has(name)) return;
+  if (program_.find(behaviour) == std::string::npos) program_ += behaviour;
+  imitated_.push_back({said(name), std::string(note)});
+}
+
+/// Megatron-Core is imitated where the list is of its time, and what single arguments add to it, or
+/// take from it, in any case.
+void MegatronReader::read_program() {
+  const char* const no_masks = "--no-create-attention-mask-in-dataloader";
+  const bool core = is_core();
+  if (core && is_local()) {
+    program_ += "~transformer-engine-workspace~flash-attention-copies+score-buffer";
+    if (on("--no-masked-softmax-fusion"))
+      imitate("--no-masked-softmax-fusion", "+wide-probabilities");
+  } else if (core && (lower(text("--attention-backend").value_or("")) == "flash" ||
+                      on("--use-flash-attn"))) {
+    program_ += "+flash-attention";
+  }
+  if (core && on("--deterministic-mode"))
+    imitate("--deterministic-mode", "+deterministic-algorithms");
+  if (core && on("--fp16") && !on("--accumulate-allreduce-grads-in-fp32"))
+    imitate("--fp16", "+narrow-sums", "gradients in 2 bytes");
+  if (core && on(no_masks))
+    imitate(no_masks, "~batch-masks");
+  else if (has(no_masks))
+    out.same.push_back({said(no_masks), core ? "it is off" : "masks are not imitated"});
+  if (core && out.given.value("narrow_logits", false)) program_ += "~copied-logits";
+  std::string program = core ? "megatron-core" + program_ : program_;
+  if (program.starts_with('+')) program.erase(0, 1);
+  if (program.empty()) return;
+  for (const auto& [said, note] : imitated_) out.add(said, "program", program, note);
+  if (!core || is_given("program")) return;
+  out.assume("program", program, "the list has arguments of Megatron-Core; --program otherwise");
+  out.predicts =
+      "the peak of PyTorch's allocated bytes, which Megatron-LM logs as mem-max-allocated-bytes";
 }
 
 void MegatronReader::read_offloading() {

@@ -286,6 +286,7 @@ void MegatronReader::read_together() {
   read_attention();
   read_scores();
   read_loss();
+  read_program();
   read_deferred_gradients();
   read_recomputation();
   read_offloading();

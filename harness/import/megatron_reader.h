@@ -91,6 +91,9 @@ class MegatronReader {
   void read_attention();
   void read_scores();
   void read_loss();
+  void read_program();
+  /// Whether the list is of a time since Megatron-Core, by arguments that came with it.
+  bool is_core() const;
   void read_deferred_gradients();
   void read_recomputation();
   void read_full_recomputation();
@@ -100,8 +103,15 @@ class MegatronReader {
   /// Parts of a layer's activations that are not computed again.
   LayerModules offloadable() const;
   bool is_old() const;
+  /// Attention is Megatron-LM's own, or that of PyTorch's operations, not TransformerEngine's.
+  bool is_local() const;
   int64_t replicas();
 
+  /// Has the program imitate a behaviour, "+NAME" or "~NAME", where an argument is there.
+  void imitate(const char* name, std::string_view behaviour, std::string_view note = "");
+
+  std::string program_;                   ///< behaviours beside those of a program
+  std::vector<Imported::Part> imitated_;  ///< arguments that they come of, with notes
   const ArgumentList& list_;
   const ImportOptions& options_;
   const std::string file_;

@@ -100,6 +100,7 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
     {{"--cross-entropy-loss-fusion"}, "program", together},
     {{"--cross-entropy-fusion-impl"}, "program", together},
     {{"--defer-embedding-wgrad-compute"}, "", together},
+    {{"--no-create-attention-mask-in-dataloader"}, "program", together},
     {{"--fp16-lm-cross-entropy"}, "narrow_logits", present, {{"", "true"}}},
     {{"--grad-reduce-in-bf16"},
      "narrow_reduction",

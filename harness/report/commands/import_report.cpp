@@ -93,6 +93,8 @@ std::string ImportReport::answer() const {
     text +=
         fmt::format("It {}: a rank needs {}{} on {}, {} {}.\n", fits, peak,
                     format_bytes(capacity).text(), run.on, ranks, ranks == 1 ? "rank" : "ranks");
+    if (!imported.predicts.empty())
+      text += wrapped(fmt::format("That is {}.", imported.predicts), 120, 0) + "\n";
     if (const auto& times = run.samples(metric::step_time); !times.empty())
       text +=
           fmt::format("A step takes {} s{}.\n", format_estimate(median_estimate(times)),
@@ -141,6 +143,8 @@ nlohmann::json ImportReport::json() const {
       {"not_followed", imported.left_out},
       {"command", command.empty() ? nlohmann::json() : nlohmann::json(command)},
       {"not_run", not_run.empty() ? nlohmann::json() : nlohmann::json(not_run)},
+      {"predicts",
+       imported.predicts.empty() ? nlohmann::json() : nlohmann::json(imported.predicts)},
       {"parameters", parameters > 0 ? nlohmann::json(parameters) : nlohmann::json()},
       {"records", nlohmann::json::array()}};
   for (const List& list : lists) {
