@@ -16,7 +16,7 @@ struct Behaviour;
 enum class ModelEvent : uint8_t {
   model_made,                 ///< all parts of the model that a rank has
   head_made,                  ///< the same, where the output layer is among them
-  model_goes,                 ///< the same; nobody announces it
+  model_goes,                 ///< the same
   batch_read,                 ///< tokens or labels, by the part of the model that needs them
   input_received,             ///< what another stage has sent to a part of the model
   forward_ends,               ///< of a part of the model

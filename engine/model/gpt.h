@@ -127,13 +127,17 @@ class StageModel {
  public:
   explicit StageModel(Rank& rank)
       : StageModel(rank, ModelPart::chunks_of(rank.config, rank.stage())) {}
-  StageModel(Rank& rank, const std::vector<ModelPart>& chunks) {
+  StageModel(Rank& rank, const std::vector<ModelPart>& chunks) : rank_(rank) {
     for (const ModelPart& chunk : chunks)
       parts_.push_back(
           std::make_unique<Gpt>(rank, chunk, parts_.empty() ? nullptr : parts_.front().get()));
-    RankAt(rank).event(ModelEvent::model_made, extras_);
-    if (chunks.back().last) RankAt(rank).event(ModelEvent::head_made, extras_);
+    rank_.event(ModelEvent::model_made, extras_);
+    if (chunks.back().last) rank_.event(ModelEvent::head_made, extras_);
   }
+
+  ~StageModel() { rank_.event(ModelEvent::model_goes, extras_); }
+  StageModel(const StageModel&) = delete;
+  StageModel& operator=(const StageModel&) = delete;
 
   Gpt& part(int chunk) { return *parts_.at(static_cast<size_t>(chunk)); }
   ParameterList parameters() {
@@ -149,6 +153,7 @@ class StageModel {
   }
 
  private:
+  const RankAt rank_;
   std::vector<std::unique_ptr<Gpt>> parts_;
   Extras extras_;  // as long as the model is there
 };

@@ -124,6 +124,11 @@ void make_transformer_engine_workspace(const Occasion& o) {
   hold_workspace(o, o.at.rank.device.libraries().transformer_engine_workspace);
 }
 
+/// What blocks of PyTorch's allocator have more than tensors.
+void make_rests_of_blocks(const Occasion& o) {
+  hold_workspace(o, int64_t{7} << 20);  // fitted: programs/megatron-core.json
+}
+
 /// Makes memory of attention's scores of a layer: [b · heads, s, s].
 void make_score_buffer(const Occasion& o) {
   const RunConfig& c = o.at.rank.config;
@@ -535,6 +540,10 @@ std::vector<Behaviour> of_libraries() {
                    copies_beside(Event::attention_gradient_begins, Event::attention_gradient_ends)),
               only(takes_flash_attention, memory_beside(Event::grouped_gradient_begins,
                                                         Event::attention_gradient_ends, 2))}),
+      on_gpu("rests-of-blocks",
+             "PyTorch's allocator does not split off up to 1 MiB of a block, which counts as "
+             "allocated: 7 MiB in all",
+             {{Event::model_made, Event::model_goes, make_rests_of_blocks}}),
       on_gpu("score-buffer",
              "Attention has memory of its scores' size, which stays, to give products an operand "
              "that they do not read",

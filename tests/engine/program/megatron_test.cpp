@@ -1,0 +1,166 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/engine/program/support.h"
+
+// What programs/megatron-core.json keeps beside, in bytes.
+namespace frugal::engine {
+namespace {
+
+using testing::as;
+using testing::Sizes;
+using testing::small_gpt;
+using testing::small_llama;
+
+constexpr int64_t mib = 1 << 20;
+
+/// A rank's ledger after a step on a machine.
+const Ledger& ledger_of(const RunConfig& config, const std::string& machine,
+                        std::unique_ptr<Cluster>& cluster, int rank = 0) {
+  cluster = make_virtual_cluster(config, find_machine(machine));
+  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}});
+  (void)trainer.run({testing::empty_batch(config)});
+  return cluster->rank(rank).ledger;
+}
+
+int64_t peak_on(const std::string& machine, const RunConfig& config) {
+  std::unique_ptr<Cluster> cluster;
+  return ledger_of(config, machine, cluster).peak();
+}
+
+/// Bytes at the peak that a program has more than frugal has.
+int64_t more_on(const std::string& machine, const RunConfig& config, const std::string& program) {
+  return peak_on(machine, as(config, program)) - peak_on(machine, as(config, "frugal"));
+}
+
+/// PyTorch: 2 x 4096 + 16 x 8 KiB, or 32 MiB on Hopper, for each of two handles; as much as
+/// CUBLAS_WORKSPACE_CONFIG=:4096:8 says. TransformerEngine: 4 MiB, and from Hopper on 32 MiB + 1
+/// KiB.
+TEST(MegatronCore, HasWorkspacesOfLibraries) {
+  const RunConfig gpt = small_gpt();
+  EXPECT_EQ(more_on("a100-selene", gpt, "cublas-workspaces"), 2 * 8320 * 1024);
+  EXPECT_EQ(more_on("h200-hgx", gpt, "cublas-workspaces"), 2 * 32 * mib);
+  for (const char* machine : {"a100-selene", "h100-dgx", "b200-dgx"})
+    EXPECT_EQ(more_on(machine, gpt, "cublas-workspaces+deterministic-algorithms"),
+              2 * 8 * 4096 * 1024);
+  EXPECT_EQ(more_on("a100-selene", gpt, "transformer-engine-workspace"), 4 * mib);
+  EXPECT_EQ(more_on("b200-dgx", gpt, "transformer-engine-workspace"), 32 * mib + 1024);
+  EXPECT_EQ(more_on("h100-dgx", gpt, "rests-of-blocks"), 7 * mib);
+}
+
+/// The most bytes that a run keeps for its backward pass.
+int64_t kept_on(const std::string& machine, const RunConfig& config) {
+  std::unique_ptr<Cluster> cluster;
+  return ledger_of(config, machine, cluster).peak(Kind::activation);
+}
+
+/// TransformerEngine takes FlashAttention before Hopper, and on Blackwell where it is to be
+/// deterministic; then a layer keeps its context twice, [s, b, h] of 2 bytes each.
+TEST(MegatronCore, KeepsTheOutputOfFlashAttentionTwice) {
+  const RunConfig llama = small_llama();
+  const Sizes n(llama);
+  const auto copies = [&](const char* machine, const std::string& beside = "") {
+    return kept_on(machine, as(llama, "flash-attention-copies" + beside)) -
+           kept_on(machine, as(llama, "frugal"));
+  };
+  const int64_t once_more = n.layers * 2 * n.hidden;
+  EXPECT_EQ(copies("a100-selene"), once_more);
+  EXPECT_EQ(copies("h100-dgx"), 0);
+  EXPECT_EQ(copies("h100-dgx", "+deterministic-algorithms"), 0);
+  EXPECT_EQ(copies("h100-dgx", "+flash-attention"), once_more);
+  EXPECT_EQ(copies("b200-dgx"), 0);
+  EXPECT_EQ(copies("b200-dgx", "+deterministic-algorithms"), once_more);
+}
+
+/// FlashAttention's gradient of queries in float32: once, or for each of the ⌈108 / (b a)⌉ parts of
+/// an A100's multiprocessors. Beside it lie the copy of the context's gradient, and gradients of
+/// keys and values of all heads. Attention of 256 columns a head, of which one layer's backward
+/// pass is the peak.
+TEST(MegatronCore, SumsTheGradientOfQueriesByPartsOfAGpu) {
+  RunConfig llama = small_llama();
+  llama.model.vocabulary = 8;
+  llama.model.head_width = 256;
+  const auto peak = [&](const std::string& program) {
+    return peak_on("a100-selene", as(llama, program));
+  };
+  const int64_t context = llama.model.sequence * llama.micro_batch * llama.model.query_size();
+  const int64_t parts = (108 + 16 - 1) / 16;
+  EXPECT_EQ(
+      peak("flash-attention-copies+deterministic-algorithms") - peak("flash-attention-copies"),
+      (parts - 1) * 4 * context);
+}
+
+/// What a backward pass has of a loss and a forward pass has not where it has logits in 2 and in 4
+/// bytes: three statistics and a loss of each token.
+int64_t of_loss(const RunConfig& c) { return 4 * 4 * c.model.sequence * c.micro_batch; }
+
+/// Forward passes have a mask of each sequence, and the output layer's logits twice, in 2 and 4
+/// bytes; backward passes have logits in 4 bytes and their gradient in 2.
+TEST(MegatronCore, HasMasksBesideLogitsInForwardPasses) {
+  RunConfig gpt = small_gpt();
+  gpt.attention = AttentionKind::fused;
+  gpt.model.vocabulary = 4096;  // the peak is at the logits
+  const int64_t masks = gpt.micro_batch * gpt.model.sequence * gpt.model.sequence;
+  const int64_t backward = peak_on("h100-dgx", as(gpt, "batch-masks"));
+  EXPECT_EQ(backward, peak_on("h100-dgx", as(gpt, "frugal"))) << "masks are gone";
+  const int64_t alone = peak_on("h100-dgx", as(gpt, "copied-logits"));
+  EXPECT_EQ(peak_on("h100-dgx", as(gpt, "copied-logits+batch-masks")) - alone,
+            masks - of_loss(gpt));
+  gpt.recompute = Recompute::full;
+  EXPECT_EQ(peak_on("h100-dgx", as(gpt, "batch-masks")) - peak_on("h100-dgx", as(gpt, "frugal")),
+            masks)
+      << "layers are computed again from them";
+}
+
+/// The peak of the last of two stages, at its logits.
+int64_t peak_of_last(RunConfig config, const std::string& program) {
+  config.pipeline_parallel = 2;
+  config.schedule = ScheduleKind::one_forward_one_backward;
+  config.microbatches = 3;
+  std::unique_ptr<Cluster> cluster;
+  return ledger_of(as(config, program), "h100-dgx", cluster, 1).peak();
+}
+
+TEST(MegatronCore, KeepsAStagesInputUntilTheNextForwardPassEnds) {
+  RunConfig gpt = small_gpt();
+  gpt.attention = AttentionKind::fused;
+  gpt.model.vocabulary = 4096;
+  EXPECT_EQ(
+      peak_of_last(gpt, "copied-logits+inputs-until-next") - peak_of_last(gpt, "copied-logits"),
+      2 * Sizes(gpt).hidden);
+}
+
+/// Two of three microbatches have left their inputs and gradients of logits when the last one is
+/// at the peak.
+TEST(MegatronCore, DefersGradientsOfTheOutputLayer) {
+  RunConfig gpt = small_gpt();
+  gpt.model.vocabulary = 4096;
+  const Sizes n(gpt);
+  EXPECT_EQ(peak_of_last(gpt, "deferred-head-gradients") - peak_of_last(gpt, "frugal"),
+            2 * (2 * n.hidden + 2 * n.logits));
+}
+
+/// Without TransformerEngine: a softmax in 4 bytes that its dropped copy of 2 is made of, and
+/// memory of one layer's scores that stays.
+TEST(MegatronCore, HasScoresBesideThoseOfLayers) {
+  const RunConfig gpt = small_gpt();
+  const int64_t scores =
+      gpt.micro_batch * gpt.model.heads * gpt.model.sequence * gpt.model.sequence;
+  EXPECT_EQ(more_on("a100-selene", gpt, "score-buffer"), 2 * scores);
+  EXPECT_EQ(kept_on("a100-selene", as(gpt, "wide-probabilities")) -
+                kept_on("a100-selene", as(gpt, "frugal")),
+            gpt.model.layers * 2 * scores);
+}
+
+/// Gradients in 2 bytes, as long as the model is there.
+TEST(MegatronCore, SumsGradientsInTwoBytes) {
+  const auto gradients = [](const std::string& program) {
+    std::unique_ptr<Cluster> cluster;
+    return ledger_of(as(small_gpt(), program), "a100-selene", cluster).peak(Kind::gradient);
+  };
+  EXPECT_EQ(gradients("frugal"), 2 * gradients("narrow-sums"));
+}
+
+}  // namespace
+}  // namespace frugal::engine
