@@ -11,25 +11,28 @@
 namespace frugal::engine {
 
 /// Parts of what a transformer layer keeps from its forward to its backward pass. Any of them but
-/// `up` can go to the host's memory meanwhile. Outputs of modules, LayerModules::recomputable, a
-/// forward pass can also discard, so that the backward pass makes them again just before it needs
-/// them.
-/// Each is made of what is kept or was itself made again: the MLP of the norm's output, that of the
-/// layer's hidden state. docs/techniques.md says how many bytes each has, and how many FLOPs make
-/// it again.
+/// the last three can go to the host's memory meanwhile. Outputs of modules,
+/// LayerModules::recomputable, a forward pass can also discard, so that the backward pass makes
+/// them again just before it needs them. Each is made of what is kept or was itself made again: the
+/// MLP of the norm's output, that of the layer's hidden state. docs/techniques.md says how many
+/// bytes each has, and how many FLOPs make it again.
 enum class LayerModule : uint8_t {
-  input,           ///< what full recomputation keeps of a layer
-  residual,        ///< inputs of the norms, and the masks of dropout before residuals are added
-  norm,            ///< outputs of the norms before attention and before the MLP
-  projection,      ///< queries, keys and values
-  core_attention,  ///< what attention's core needs besides these (korthikanti2022, section 5), and
-                   ///< what it gives; of separate attention that is not made again
-  activation,      ///< what the MLP's nonlinearity gives
-  mlp,             ///< all between the MLP's input and output
-  up               ///< of a gated MLP, the product that the nonlinearity's result is multiplied by
+  input,            ///< what full recomputation keeps of a layer
+  residual,         ///< inputs of the norms, and the masks of dropout before residuals are added
+  norm,             ///< outputs of the norms before attention and before the MLP
+  projection,       ///< queries, keys and values
+  core_attention,   ///< what attention's core needs besides these (korthikanti2022, section 5), and
+                    ///< what it gives; of separate attention that is not made again
+  activation,       ///< what the MLP's nonlinearity gives
+  mlp,              ///< all between the MLP's input and output
+  up,               ///< of a gated MLP, the product that the nonlinearity's result is multiplied by
+  keys,             ///< of `projection`, the keys
+  attention_output  ///< of `residual`, the input of the MLP's norm: attention's projected context
+                    ///< with the residual
 };
 constexpr Names names_of(LayerModule) {
-  return {"input", "residual", "norm", "projection", "core-attention", "activation", "mlp", "up"};
+  return {"input",      "residual", "norm", "projection", "core-attention",
+          "activation", "mlp",      "up",   "keys",       "attention-output"};
 }
 
 /// A set of them.
@@ -43,8 +46,8 @@ class LayerModules {
   static const std::vector<LayerModule>& all();
   /// Modules whose outputs recomputation can discard.
   static const LayerModules recomputable;
-  /// Modules whose sets a search tries. `up` is left out: it is part of `mlp`, and has a name for
-  /// a set that another program discards.
+  /// Modules whose sets a search tries. The last three are left out: they are parts of others, and
+  /// have names for a set that another program discards.
   static const LayerModules searched;
   /// All modules that can go to the host's memory.
   static LayerModules every();
@@ -62,23 +65,28 @@ class LayerModules {
   }
   /// Modules of this set that are not among the others.
   constexpr LayerModules without(LayerModules others) const {
-    others.bits_ = static_cast<uint8_t>(bits_ & ~others.bits_);
+    others.bits_ = static_cast<uint16_t>(bits_ & ~others.bits_);
     return others;
   }
 
  private:
-  static constexpr uint8_t bit(LayerModule module) {
-    return static_cast<uint8_t>(1U << static_cast<unsigned>(module));
+  static constexpr uint16_t bit(LayerModule module) {
+    return static_cast<uint16_t>(1U << static_cast<unsigned>(module));
   }
-  uint8_t bits_ = 0;
+  uint16_t bits_ = 0;
 };
 
 inline constexpr LayerModules LayerModules::searched = {LayerModule::norm, LayerModule::projection,
                                                         LayerModule::core_attention,
                                                         LayerModule::activation, LayerModule::mlp};
-inline constexpr LayerModules LayerModules::recomputable = {
-    LayerModule::norm,       LayerModule::projection, LayerModule::core_attention,
-    LayerModule::activation, LayerModule::mlp,        LayerModule::up};
+inline constexpr LayerModules LayerModules::recomputable = {LayerModule::norm,
+                                                            LayerModule::projection,
+                                                            LayerModule::core_attention,
+                                                            LayerModule::activation,
+                                                            LayerModule::mlp,
+                                                            LayerModule::up,
+                                                            LayerModule::keys,
+                                                            LayerModule::attention_output};
 
 /// "norm+core-attention": the names, in the order of all(), with + between them.
 std::string name_of(LayerModules modules);

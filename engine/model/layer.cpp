@@ -48,7 +48,8 @@ TransformerLayer::Middle TransformerLayer::attend(const Pass& pass, const Tensor
     middle.residual = attention_.forward(pass, normed, x, saved.attention);
   }
   normed.release();
-  middle.normed = mlp_norm_.forward(pass, middle.residual, saved.mlp_norm);
+  middle.normed = mlp_norm_.forward(pass, middle.residual, saved.mlp_norm,
+                                    !pass.recomputes(LayerModule::attention_output));
   return middle;
 }
 
@@ -96,6 +97,11 @@ Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
     pass.event(ModelEvent::layer_input_recomputed, input, extras);
     pass.event(ModelEvent::layer_output_recomputed, output, extras);
   }
+  const auto normed_again = [&] { return attention_norm_.again(pass, saved.attention_norm); };
+  if (pass.recomputes(LayerModule::attention_output))
+    saved.mlp_norm.input = attention_.output_again(
+        pass, pass.converted(saved.attention_norm.input, pass.rank.config.type), saved.attention,
+        normed_again);
   Tensor d =
       mlp_post_norm_ ? mlp_post_norm_->backward(pass, dy, {}, std::move(saved.mlp_post_norm)) : dy;
   d = mlp_.backward(pass, d, std::move(saved.mlp),
@@ -106,8 +112,7 @@ Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   d = attention_post_norm_
           ? attention_post_norm_->backward(pass, dmiddle, {}, std::move(saved.attention_post_norm))
           : dmiddle;
-  d = attention_.backward(pass, d, std::move(saved.attention),
-                          [&] { return attention_norm_.again(pass, saved.attention_norm); });
+  d = attention_.backward(pass, d, std::move(saved.attention), normed_again);
   d = attention_norm_.backward(pass, std::move(d), dmiddle, std::move(saved.attention_norm));
   pass.event(ModelEvent::layer_backward_ends, extras);
   return d;

@@ -110,6 +110,22 @@ void ColumnParallelLinear::forward_columns(const Pass& pass, const Tensor& x, in
                 .transpose_b = true});
 }
 
+Tensor ColumnParallelLinear::forward_every(const Pass& pass, const Tensor& x, int64_t first,
+                                           int64_t count, int64_t period) const {
+  const auto rows = [&](const View& of) {  // of the weight, or of the bias as a column
+    const int64_t in = of.shape.dims == 1 ? 1 : of.cols(), groups = of.shape[0] / period;
+    Tensor some = pass.allocate({groups * count, in});
+    pass.run(Copy{of.strided(first * in, {groups, count * in}, {period * in, 1}),
+                  some.view().reshaped({groups, count * in})});
+    return some;
+  };
+  const Tensor all = parallel::enter(pass, x).wait();
+  const Tensor weight = rows(weight_.view());
+  const Tensor added = bias_ ? rows(bias_->view()) : Tensor();
+  return local_linear(pass, all, weight, bias_ ? added.view().flat() : View(),
+                      pass.rank.config.type);
+}
+
 Tensor ColumnParallelLinear::backward(const Pass& pass, const Tensor& dy, const Tensor& x,
                                       const Tensor& into) const {
   return column_parallel_backward(pass, dy, x, weight_, bias_ ? &*bias_ : nullptr, into);

@@ -26,6 +26,10 @@ class ColumnParallelLinear {
   Tensor forward_gelu(const Pass& pass, const Tensor& x, Tensor& u) const;
   /// Some columns of y, those from `first` on: `to`, [s·b, columns].
   void forward_columns(const Pass& pass, const Tensor& x, int64_t first, const View& to) const;
+  /// Columns `first` to `first + count` of every `period` of y, by one product: [s, b, out / t /
+  /// period · count].
+  Tensor forward_every(const Pass& pass, const Tensor& x, int64_t first, int64_t count,
+                       int64_t period) const;
   /// dy [s, b, out/t] → dx as x was, in `into` where that is not empty.
   Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x,
                   const Tensor& into = {}) const;

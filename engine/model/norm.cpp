@@ -14,14 +14,16 @@ Norm::Norm(const RankAt& at, const std::string& name)
   beta_->gradient_is_partial = at.rank.config.sequence_parallel;
 }
 
-Tensor Norm::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
+Tensor Norm::forward(const Pass& outer, const Tensor& x, Saved& saved, bool keeps_input) const {
   const Pass pass = outer.in(Part::norm);
   const auto statistic = [&] {
     return pass.allocate(accumulation_type(x.type()), {x.view().rows()}, Kind::statistics);
   };
-  saved.input = x;
-  pass.event(ModelEvent::norm_read, saved.input, saved.extras);
-  keep(pass, saved.input);
+  if (keeps_input) {
+    saved.input = x;
+    pass.event(ModelEvent::norm_read, saved.input, saved.extras);
+    keep(pass, saved.input);
+  }
   if (beta_) saved.mean = statistic();
   saved.deviation = statistic();
   return normalized(pass, x, saved);

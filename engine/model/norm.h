@@ -10,7 +10,8 @@ namespace frugal::engine {
 class Norm {
  public:
   struct Saved {
-    Tensor input;  // [s/t, b, h]; an imitated program's may have accumulation type
+    Tensor input;  // [s/t, b, h]; an imitated program's may have accumulation type; none where it
+                   // is made again
     Tensor mean,
         deviation;  // [s/t · b] each: small, counted as statistics; no mean without centring
     Extras extras;  // [s/t, b, h] each
@@ -24,8 +25,8 @@ class Norm {
 
   Norm(const RankAt& at, const std::string& name);
 
-  /// [s/t, b, h] → the same shape.
-  Tensor forward(const Pass& outer, const Tensor& x, Saved& saved) const;
+  /// [s/t, b, h] → the same shape. It keeps x, or without `keeps_input` its statistics alone.
+  Tensor forward(const Pass& outer, const Tensor& x, Saved& saved, bool keeps_input = true) const;
   /// Forward's result, recomputed from what it has kept.
   Tensor again(const Pass& outer, const Saved& saved) const;
   /// Norm'(dy), plus `residual` where it is not empty.

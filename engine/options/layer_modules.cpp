@@ -13,7 +13,9 @@ const std::vector<LayerModule>& LayerModules::all() {
                                                    LayerModule::core_attention,
                                                    LayerModule::activation,
                                                    LayerModule::mlp,
-                                                   LayerModule::up};
+                                                   LayerModule::up,
+                                                   LayerModule::keys,
+                                                   LayerModule::attention_output};
   return modules;
 }
 

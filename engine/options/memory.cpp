@@ -37,7 +37,8 @@ void RecomputeOptions::describe(Fields<RecomputeOptions>& f) {
   f.own("recompute_modules", &R::recompute_modules, some_of(LayerModules::recomputable),
         text_of_modules, recomputed_in,
         "Modules of a layer whose outputs recompute=selective discards; given alone, they choose "
-        "it. activation, up and mlp add nothing where the MLP has mini-sequences")
+        "it. activation, up and mlp add nothing where the MLP has mini-sequences, and keys nothing "
+        "to projection")
       .needs([](const R& r) { return r.recompute == Recompute::selective; }, "recompute=selective");
   f.number("recompute_group", &R::recompute_group, {1, most_layers},
            "Layers that recompute=full computes again together, from the first one's input")
@@ -76,6 +77,14 @@ void RecomputeOptions::check(const RunConfig& run) const {
         "recompute_modules is {}, and the model's MLP has no gate: up is the product beside a "
         "gate; leave up out",
         name_of(recompute_modules)));
+  if (recompute_modules.has(LayerModule::keys) && run.head_ranks() > 1)
+    throw InputError(
+        "recompute_modules has keys, and ranks exchange heads (context), whose keys are not apart "
+        "from queries and values; choose projection");
+  if (recompute_modules.has(LayerModule::attention_output) && run.model.post_norms)
+    throw InputError(
+        "recompute_modules has attention-output, and the model has norms behind its blocks; leave "
+        "attention-output out");
 }
 
 void ActivationOptions::describe(Fields<ActivationOptions>& f) {

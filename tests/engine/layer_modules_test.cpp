@@ -31,11 +31,25 @@ RunConfig recomputing(RunConfig c, LayerModules modules) {
   return c;
 }
 
-/// Sets that a search tries; for a gated MLP also some with `up`.
+/// Sets that a search tries, and some with parts of these: `up` for a gated MLP, and the inputs of
+/// the MLP's norm where blocks have no norms behind them.
 std::vector<LayerModules> recomputed_sets(const RunConfig& c) {
   std::vector<LayerModules> sets = LayerModules::all_sets(LayerModules::searched);
-  if (is_gated(c.model.mlp))
-    sets.insert(sets.end(), {{M::up}, {M::norm, M::activation, M::up}, LayerModules::recomputable});
+  std::vector<LayerModules> parts = {{M::keys}, {M::projection, M::keys}};
+  if (is_gated(c.model.mlp)) parts.insert(parts.end(), {{M::up}, {M::norm, M::activation, M::up}});
+  if (!c.model.post_norms) {
+    parts.push_back({M::attention_output});
+    for (LayerModules set : std::vector(parts)) {
+      set.add(M::attention_output);
+      parts.push_back(set);
+      set.add(M::core_attention);
+      parts.push_back(set);
+    }
+    if (is_gated(c.model.mlp))
+      parts.insert(parts.end(), {{M::norm, M::activation, M::up, M::keys, M::attention_output},
+                                 LayerModules::recomputable});
+  }
+  sets.insert(sets.end(), parts.begin(), parts.end());
   return sets;
 }
 
@@ -82,11 +96,12 @@ struct LayerElements {
         hidden(local * c.model.hidden),
         qkv(tokens * c.model.qkv_size() / c.tensor_parallel),
         context(tokens * c.model.query_size() / c.tensor_parallel),
+        keys((qkv - context) / 2),
         z(tokens * c.model.intermediate_size() / c.tensor_parallel),
         u((is_gated(c.model.mlp) ? 2 : 1) * z),
         scores(c.model.heads * c.model.sequence * tokens / c.tensor_parallel) {}
 
-  int64_t tokens, local, hidden, qkv, context, z, u, scores;
+  int64_t tokens, local, hidden, qkv, context, keys, z, u, scores;
 };
 
 /// Bytes of a layer's modules on a rank in 16 bit, with stored masks: table 2 of korthikanti2022,
@@ -98,8 +113,13 @@ int64_t bytes_of_modules(const RunConfig& c, LayerModules modules) {
   int64_t bytes = 0;
   if (modules.has(M::residual))
     bytes += (m.post_norms ? 8 : 4) * n.hidden + (drops ? 2 * n.hidden : 0);
+  else if (modules.has(M::attention_output))
+    bytes += 2 * n.hidden;
   if (modules.has(M::norm)) bytes += 4 * n.hidden;
-  if (modules.has(M::projection)) bytes += 2 * n.qkv;
+  if (modules.has(M::projection))
+    bytes += 2 * n.qkv;
+  else if (modules.has(M::keys))
+    bytes += 2 * n.keys;
   if (modules.has(M::core_attention))
     bytes += 2 * n.context + (separate ? (drops ? 5 : 2) * n.scores : 0);
   if (modules.has(M::mlp))
@@ -137,7 +157,11 @@ double flops_again(const RunConfig& c) {
   const bool half = c.attention == AttentionKind::fused && m.causal;
   const double seen = half ? (s + 1) / 2 : s;  // by a token, on average
   double flops = 0;
-  if (again.has(M::projection)) flops += 2 * h * static_cast<double>(n.qkv);
+  if (again.has(M::projection))
+    flops += 2 * h * static_cast<double>(n.qkv);
+  else if (again.has(M::keys))
+    flops += 2 * h * static_cast<double>(n.keys);
+  if (again.has(M::attention_output)) flops += 2 * h * static_cast<double>(n.context);
   if (again.has(M::core_attention)) flops += 4 * seen * static_cast<double>(n.context);
   if (again.has(M::mlp))
     flops += 2 * h * static_cast<double>(n.u);
@@ -312,6 +336,13 @@ TEST(RecomputeModules, WhatCannotBeIsRefusedByName) {
                           "recompute is selective and recompute_modules is empty");
   testing::expect_refused(recomputing(small_gpt(), {M::up}),
                           "recompute_modules is up, and the model's");
+  testing::expect_refused(recomputing(small_gemma(), {M::attention_output}),
+                          "recompute_modules has attention-output, and the model has norms");
+  RunConfig shared = recomputing(small_llama(), {M::keys});
+  shared.attention = AttentionKind::fused;
+  shared.context_parallel = 2;
+  shared.context = ContextKind::ulysses;
+  testing::expect_refused(shared, "recompute_modules has keys, and ranks exchange heads");
   RunConfig c = recomputing(small_gpt(), {M::norm, M::mlp});
   c.recompute = Recompute::full;
   testing::expect_refused(c, "recompute_modules is norm+mlp, which needs recompute=selective");

@@ -34,6 +34,11 @@ std::vector<double> rotary_frequencies(const RotaryConfig& config, int64_t head_
   return frequencies;
 }
 
+/// True if keys are made again, and queries and values are not.
+bool makes_keys_again(const Pass& pass) {
+  return pass.recomputes(LayerModule::keys) && !pass.recomputes(LayerModule::projection);
+}
+
 }  // namespace
 
 RotaryPositions::RotaryPositions(const RankAt& at) {
@@ -57,6 +62,16 @@ void RotaryPositions::apply(const Pass& pass, const View& qkv, bool inverse) con
                     .frequencies = frequencies_,
                     .first = piece.first,
                     .inverse = inverse});
+}
+
+void RotaryPositions::apply_to_keys(const Pass& pass, const View& qkv) const {
+  if (frequencies_.empty()) return;
+  const HeadViews views(pass.rank.config.model);
+  for (const Positions::Piece& piece : parallel::group_positions(pass.rank))
+    pass.run(Rotary{.x = views.keys_of_positions(piece.of(qkv)),
+                    .frequencies = frequencies_,
+                    .first = piece.first,
+                    .inverse = false});
 }
 
 Attention::Attention(const RankAt& at, const std::string& name, int layer)
@@ -85,14 +100,57 @@ Tensor Attention::forward(const Pass& outer, const Tensor& x, const Tensor& resi
   const bool context_again = pass.recomputes(LayerModule::core_attention) && core_->needs_context();
   if (!context_again) saved.context = keep(pass, context);
   saved.core = core.kept(pass);
+  if (makes_keys_again(pass) && !core.qkv.empty()) keep_without_keys(pass, core.qkv, saved);
   core = {};
+  return output(pass, std::move(context), residual, saved);
+}
+
+Tensor Attention::output(const Pass& pass, Tensor context, const Tensor& residual,
+                         Saved& saved) const {
   const Tensor projected = projection_.forward(pass, context);
   context.release();
   const Dropout dropout = randomness::of_hidden(pass, randomness::Site::attention_output, layer_);
-  saved.mask = keep(pass, mask_for(pass, x.shape(), dropout));
-  Tensor y = pass.allocate(x.shape());
+  if (saved.mask.empty()) saved.mask = keep(pass, mask_for(pass, projected.shape(), dropout));
+  Tensor y = pass.allocate(projected.shape());
   add_dropped(pass, projected, projection_.bias(), residual, saved.mask, y, dropout);
   return y;
+}
+
+Tensor Attention::output_again(const Pass& outer, const Tensor& residual, Saved& saved,
+                               const Rematerialized& input) const {
+  const Pass pass = outer.in(Part::attention);
+  if (saved.context.empty()) make_core_again(pass, input, saved);
+  return output(pass, saved.context, residual, saved);
+}
+
+void Attention::keep_without_keys(const Pass& pass, const Tensor& qkv, Saved& saved) {
+  const HeadViews views(pass.rank.config.model);
+  const auto kept = [&](const View& heads) {
+    Tensor some = pass.allocate({qkv.shape()[0], qkv.shape()[1], heads.size() / qkv.view().rows()});
+    pass.run(Copy{heads, some.view().reshaped(heads.shape)});
+    return keep(pass, some);
+  };
+  saved.queries = kept(views.side_by_side_queries(qkv));
+  saved.values = kept(views.side_by_side_values(qkv));
+}
+
+Tensor Attention::with_keys(const Pass& pass, const Tensor& x, Saved& saved) const {
+  const HeadViews views(pass.rank.config.model);
+  const int64_t d = views.head_size(), heads = views.heads_per_group();
+  const Tensor keys = qkv_.forward_every(pass, x, heads * d, d, (heads + 2) * d);
+  const Shape like = saved.queries.shape();
+  const Tensor qkv = pass.allocate(
+      saved.queries.type(), {like[0], like[1], like[2] / heads * (heads + 2)}, qkv_.pieces());
+  const auto put = [&](const Tensor& some, const View& to) {
+    pass.run(Copy{some.view().reshaped(to.shape), to});
+  };
+  put(saved.queries, views.side_by_side_queries(qkv));
+  put(keys, views.side_by_side_keys(qkv));
+  put(saved.values, views.side_by_side_values(qkv));
+  saved.queries.release();
+  saved.values.release();
+  positions_.apply_to_keys(pass, qkv);
+  return core_->arranged(pass, qkv);
 }
 
 Tensor Attention::qkv_for_core(const Pass& pass, const Tensor& x) const {
@@ -102,8 +160,11 @@ Tensor Attention::qkv_for_core(const Pass& pass, const Tensor& x) const {
 }
 
 void Attention::make_core_again(const Pass& pass, const Rematerialized& input, Saved& saved) const {
-  if (pass.recomputes(LayerModule::projection)) saved.core.qkv = qkv_for_core(pass, input());
-  if (!pass.recomputes(LayerModule::core_attention)) return;
+  if (pass.recomputes(LayerModule::projection) && saved.core.qkv.empty())
+    saved.core.qkv = qkv_for_core(pass, input());
+  if (!saved.queries.empty()) saved.core.qkv = with_keys(pass, input(), saved);
+  const bool is_there = core_->needs_context() && !saved.context.empty();
+  if (!pass.recomputes(LayerModule::core_attention) || is_there) return;
   Tensor context = core_->forward(pass, saved.core);
   if (core_->needs_context()) saved.context = std::move(context);
 }

@@ -29,6 +29,11 @@ class PaddedCore final : public AttentionCore {
   }
 };
 
+/// True if queries, keys and values are all kept.
+bool keeps_qkv(const Pass& pass) {
+  return !pass.recomputes(LayerModule::projection) && !pass.recomputes(LayerModule::keys);
+}
+
 /// Makes the core of heads that a rank has without exchanging them.
 std::unique_ptr<const AttentionCore> core_of(const RunConfig& c, int layer,
                                              const HeadViews& views) {
@@ -57,11 +62,11 @@ float AttentionCore::scale_of(const ModelConfig& m) {
 }
 
 View AttentionCore::kept_qkv(const Pass& pass, const Saved& saved) {
-  return pass.recomputes(LayerModule::projection) ? saved.qkv : keep(pass, saved.qkv);
+  return keeps_qkv(pass) ? keep(pass, saved.qkv) : saved.qkv;
 }
 
 AttentionCore::Saved AttentionCore::Saved::kept(const Pass& pass) const {
-  const Tensor projected = pass.recomputes(LayerModule::projection) ? Tensor() : keep(pass, qkv);
+  const Tensor projected = keeps_qkv(pass) ? keep(pass, qkv) : Tensor();
   if (pass.recomputes(LayerModule::core_attention)) return {projected, {}, {}, {}, {}, {}};
   return {projected, keep(pass, probabilities), keep(pass, mask), keep(pass, dropped), log_sum_exp,
           extras};

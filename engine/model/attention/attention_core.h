@@ -36,6 +36,12 @@ class HeadViews {
     return qkv.strided(0, {s, row / group, heads_ + 1, d_}, {row, group, d_, 1});
   }
 
+  /// [s, b · groups, 1, d].
+  View keys_of_positions(const View& qkv) const {
+    const int64_t s = qkv.shape[0], row = qkv.size() / s, group = (heads_ + 2) * d_;
+    return qkv.strided(heads_ * d_, {s, row / group, 1, d_}, {row, group, d_, 1});
+  }
+
   int64_t heads_per_group() const { return heads_; }
   int64_t head_size() const { return d_; }
 

@@ -47,7 +47,7 @@ FitAxis recomputations(const RunConfig& given) {
         given.recompute == Recompute::none ? LayerModules() : given.recompute_modules;
     for (const LayerModules more :
          {RunConfig::cores, LayerModules{norm, core_attention, activation},
-          LayerModules{norm, core_attention, mlp}, LayerModules::recomputable})
+          LayerModules{norm, core_attention, mlp}, LayerModules::searched})
       if (before.without(more).empty() && (some || more != before))
         axis.push_back(recomputing(Recompute::selective, more));
   }
