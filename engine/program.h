@@ -101,6 +101,9 @@ struct WeightChoices {
   bool copied_unit_gradients = false;  ///< gradients are copied into their unit's
   bool outer_stay = false;             ///< divided ones outside layers stay whole between passes
   bool layers_stay = false;            ///< divided ones of layers stay whole between passes
+  bool last_layer_stays = false;       ///< those of the last layer alone
+  bool copied_units = false;           ///< divided ones are copied out of what they arrive in
+  bool float32_parts = false;          ///< parts of divided ones are in float32 alone
   bool float32_versions = false;       ///< older versions have float32's memory
   bool narrow_sums = false;            ///< gradients are summed in the weights' type
 };
@@ -142,6 +145,11 @@ class Program : public Choices {
   bool has(std::string_view behaviour) const;
   /// Behaviours in the order of their list.
   const std::vector<const Behaviour*>& behaviours() const { return behaviours_; }
+  /// Steps until one leaves memory as it found it: what a step leaves in an allocator's pools the
+  /// next one finds.
+  int64_t steps_to_settle() const {
+    return device.caching_allocator || optimizer.late_state ? 3 : 1;
+  }
   /// True if an effect begins or ends at this event.
   bool hears(ModelEvent event) const { return heard_[static_cast<size_t>(event)]; }
 

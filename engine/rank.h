@@ -155,6 +155,10 @@ struct RankAt {
                   Kind kind = Kind::workspace) const {
     return {rank.ledger, kind, type, shape, place, pieces};
   }
+  Tensor allocate_for(MemoryOf use, DType type, const Shape& shape, Kind kind) const {
+    const int64_t bytes = View(nullptr, type, shape).bytes();
+    return {rank.ledger, rank.ledger.take(bytes, kind, place, use), type, shape};
+  }
   /// Copy of x in memory of its own, of this type.
   Tensor copied(const Tensor& x, DType type) const {
     Tensor y = allocate(type, x.shape());

@@ -60,6 +60,14 @@ struct Libraries {
   int64_t multiprocessors = 0;
 };
 
+/// Streams that memory is taken for: an allocator that keeps what is given back has what one stream
+/// gave back for no other.
+enum class MemoryOf : uint8_t {
+  compute,
+  gathers,    ///< buffers in which weights that replicas divide arrive
+  reductions  ///< sums over replicas, of which each has a part
+};
+
 /// Processor of a rank, with its memory. Not thread-safe: each rank has its own.
 class Device {
  public:
@@ -76,13 +84,15 @@ class Device {
 
   /// 64-byte aligned memory whose content is arbitrary. Throws OutOfMemory.
   virtual void* allocate(int64_t bytes) = 0;
+  /// Memory of that use. A device that is not said to keep the uses apart takes them from one.
+  virtual void* allocate_for(MemoryOf /*use*/, int64_t bytes) { return allocate(bytes); }
   virtual void deallocate(void* address, int64_t bytes) noexcept = 0;
   /// Memory of the host, 64-byte aligned and of arbitrary content, that a Transfer can reach
   /// without the host's help. Throws OutOfMemory.
   virtual void* allocate_on_host(int64_t bytes) = 0;
   virtual void deallocate_on_host(void* address, int64_t bytes) noexcept = 0;
   /// Bytes that the device holds for allocations: those in use, rounded up as it does, and what it
-  /// keeps to hand out again.
+  /// keeps to hand out again. Of an allocator that is described, the most so far.
   virtual int64_t reserved() const = 0;
   /// True if that is more than the sizes of what was asked for: memory is there, or an allocator is
   /// described.

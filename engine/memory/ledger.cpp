@@ -49,10 +49,11 @@ constexpr const char* hosts_next_step =
 
 }  // namespace
 
-Ledger::Entry Ledger::take(int64_t bytes, Kind kind, Place place) {
+Ledger::Entry Ledger::take(int64_t bytes, Kind kind, Place place, MemoryOf use) {
   Entry entry{nullptr, bytes, kind, place};
   try {
-    entry.data = where_ == Where::host ? device_.allocate_on_host(bytes) : device_.allocate(bytes);
+    entry.data =
+        where_ == Where::host ? device_.allocate_on_host(bytes) : device_.allocate_for(use, bytes);
   } catch (const OutOfMemory& e) {
     const int64_t free = bytes - e.missing();
     throw OutOfMemory(

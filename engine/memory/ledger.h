@@ -74,7 +74,7 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   /// Throws OutOfMemory, naming kind, place and the bytes that were missing.
-  Entry take(int64_t bytes, Kind kind, Place place = {});
+  Entry take(int64_t bytes, Kind kind, Place place = {}, MemoryOf use = MemoryOf::compute);
   void give_back(const Entry& entry) noexcept;
   /// Address of its values; null on a device that has none, whatever it calls the entry.
   void* values_at(const Entry& entry) const { return device_.backed() ? entry.data : nullptr; }

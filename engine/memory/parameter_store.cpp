@@ -55,7 +55,9 @@ const Tensor& ParameterStore::reserve(Ledger& ledger, const Types& types) {
   counting_ = false;
   const Pieces pieces = types.separate ? sizes_ : Pieces();
   const int64_t here = counted_ / (types.part_of_weights ? parts_ : 1);
-  weights_ = Tensor(ledger, Kind::parameter, types.weight, {here}, {}, pieces);
+  const DType kept = types.wide_parts ? accumulation_type(types.weight) : types.weight;
+  weights_ = Tensor(ledger, Kind::parameter, kept, {here}, {}, pieces);
+  weights_ = weights_.with_view({weights_.view().data, types.weight, {here}});
   gradients_ = gradients(ledger, types, {counted_}, {}, pieces);
   next_ = 0;
   next_unit_ = 0;

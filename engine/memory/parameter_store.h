@@ -64,6 +64,8 @@ class ParameterStore {
     int parts = 1;
     /// Has the block of weights hold a rank's parts alone.
     bool part_of_weights = false;
+    /// Has these parts take the memory of accumulation type; nobody reads them.
+    bool wide_parts = false;
   };
 
   void count(const Types& types);

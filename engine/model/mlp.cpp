@@ -125,12 +125,11 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
   const Pass pass = outer.in(Part::mlp);
   saved = remembered(pass, x);
   Tensor y;  // [s/t, b, h]
-  Extras extras;
   for (const MiniSequence& part : parts_of(pass.rank.config, x.shape()[0])) {
     Inner inner = expand(pass, part.of(x));
     if (keeps_inner(pass)) saved.inner.push_back(kept(pass, inner));
     Tensor projected = down_.forward(pass, inner.z);  // [rows, b, h]
-    pass.event(ModelEvent::mlp_part_ends, projected, extras);
+    pass.event(ModelEvent::mlp_part_ends, projected, saved.results);
     inner = {};
     const Dropout dropout = dropout_from(pass, layer_, part.begin);
     if (y.empty()) {
@@ -140,7 +139,7 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
     add_dropped(pass, projected, down_.bias(), part.of(residual), part.of(saved.mask), part.of(y),
                 dropout);
   }
-  pass.event(ModelEvent::mlp_ends, extras);
+  pass.event(ModelEvent::mlp_ends, saved.results);
   return y;
 }
 

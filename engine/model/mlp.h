@@ -24,6 +24,7 @@ class Mlp {
                                // made again, without z where its nonlinearity is, and with the
                                // gate in place of u where the product beside it is
     Tensor mask;               // [s/t, b, h] u8, where masks are stored
+    Extras results;            // [s/t, b, h] each
 
     void add_to(KeptTensors& kept) {
       kept.push_back({LayerModule::norm, &input});
@@ -34,6 +35,7 @@ class Mlp {
           kept.push_back({LayerModule::activation, tensor});
       }
       kept.push_back({LayerModule::residual, &mask});
+      for (Tensor* tensor : results.tensors()) kept.push_back({LayerModule::residual, tensor});
     }
   };
 

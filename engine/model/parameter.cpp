@@ -25,6 +25,11 @@ Shape local_shape(const Shape& serial, Sharding sharding, int t) {
 
 }  // namespace
 
+bool has_float32_parts(const RunConfig& config) {
+  return config.program.weights.float32_parts && config.shards(Shard::weights) &&
+         config.has_masters();
+}
+
 ParameterStore::Types types_of(const RunConfig& c) {
   const bool units = c.shards(Shard::optimizer);
   const bool unkept = c.gradients_come_and_go() || c.reduces_in_backward();
@@ -33,7 +38,8 @@ ParameterStore::Types types_of(const RunConfig& c) {
           c.overwrite_gradients && !units,
           c.program.weights.separate,
           c.shard_ranks(),
-          c.shards(Shard::weights)};
+          c.shards(Shard::weights),
+          has_float32_parts(c)};
 }
 
 Parameter::Parameter(const RankAt& at, std::string name_, const Shape& serial, Sharding sharding_,
@@ -157,6 +163,17 @@ Pieces pieces_of(const RunConfig& config, const ParameterList& parameters) {
   Pieces sizes;
   if (config.program.weights.separate)
     for (const Parameter* p : parameters) sizes.push_back(p->view().size());
+  return sizes;
+}
+
+Pieces pieces_in(const ParameterUnit& unit, const ParameterList& parameters) {
+  Pieces sizes;
+  for (const Parameter* p : parameters) {
+    if (p->unit.get() != &unit) continue;
+    const Pieces pieces = p->pieces.empty() ? Pieces{1} : p->pieces;
+    const int64_t whole = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
+    for (const int64_t piece : pieces) sizes.push_back(p->view().size() / whole * piece);
+  }
   return sizes;
 }
 

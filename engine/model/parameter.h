@@ -111,6 +111,11 @@ ParameterList with_optional(Parameter& one, std::optional<Parameter>& other);
 /// Pieces of memory of these, one behind the other: each of them, where they are separate
 /// (WeightChoices), or of a single one its own. Empty: one piece.
 Pieces pieces_of(const RunConfig& config, const ParameterList& parameters);
+/// True if the parts of weights that replicas divide are there in float32 alone
+/// (WeightChoices::float32_parts).
+bool has_float32_parts(const RunConfig& config);
+/// Sizes of a unit's weights among these, or of their pieces.
+Pieces pieces_in(const ParameterUnit& unit, const ParameterList& parameters);
 
 /// True if a weight steps in backward as soon as its own gradient is complete.
 bool steps_alone(const RunConfig& config);

@@ -92,6 +92,11 @@ void FlatParameters::add_to_groups(Parameter& p) {
   group.slices.push_back(slice);
 }
 
+Pieces FlatParameters::pieces_of(const ParameterGroup& group) const {
+  if (group.unit() == nullptr) return engine::pieces_of(rank_.config, group.members());
+  return rank_.config.program.weights.separate ? pieces_in(*group.unit(), parameters_) : Pieces();
+}
+
 View FlatParameters::in_unit(const ParameterGroup& group, const View& part) const {
   const ParameterUnit& unit = *group.unit();
   return part.sliced(0, group.offset - unit.part(rank_.groups.shards.rank()).begin, group.elements);

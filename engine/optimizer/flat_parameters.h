@@ -65,6 +65,9 @@ class FlatParameters {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   const std::vector<Unit>& units() const { return units_; }
 
+  /// Sizes of a group's weights where a program has memory for each: of a rank's part of a unit
+  /// those of all its weights, of which such a program has a part each.
+  Pieces pieces_of(const ParameterGroup& group) const;
   /// Views of all elements of a group.
   View gradient_of(const ParameterGroup& group) const;
   View weights_of(const ParameterGroup& group, const Tensor& block) const;

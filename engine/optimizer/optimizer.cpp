@@ -196,7 +196,8 @@ void BackwardReduction::start(const RankAt& at, const std::shared_ptr<ParameterU
   if (c.program.weights.copied_unit_gradients && optimizer_.parameters().has_gradients(*unit))
     next.part = next.all.with_view(part_of(next.all, at.rank.groups.shards.rank(), unit->parts));
   else
-    next.part = at.allocate(next.all.type(), {unit->elements / unit->parts}, Kind::communication);
+    next.part = at.allocate_for(MemoryOf::reductions, next.all.type(),
+                                {unit->elements / unit->parts}, Kind::communication);
   next.sum = at.rank.groups.shards.reduce_scatter(next.all, next.part);
   in_flight_ = std::move(next);
 }

@@ -32,8 +32,11 @@ OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, boo
         "the optimizer's state is offloaded and this optimizer has none (sgd without a float32 "
         "copy of the weights); choose another optimizer, or do not offload it");
   Ledger& ledger = c.offload_optimizer ? rank.host : rank.ledger;
-  if (master)
-    kept_[0] = Tensor(ledger, Kind::optimizer, accumulation_type(c.type), {elements_}, {}, pieces);
+  const DType wide = accumulation_type(c.type);
+  if (master && has_float32_parts(c))
+    kept_[0] = Tensor().with_view({nullptr, wide, {elements_}});
+  else if (master)
+    kept_[0] = Tensor(ledger, Kind::optimizer, wide, {elements_}, {}, pieces);
   for (int i = 1; i <= moments; ++i)
     kept_.at(static_cast<size_t>(i)) =
         Tensor(ledger, Kind::optimizer, c.state_type(), {elements_}, {}, pieces);
@@ -97,7 +100,7 @@ void Update::make_state(const ParameterGroup& group, const Tensor& weights) {
   OptimizerState& state = states_[static_cast<size_t>(&group - parameters_.groups().data())];
   if (!state.empty() || is_unstepped(rank_, group.first())) return;
   state = {rank_, parameters_.weights_of(group, weights), moments_of(kind_), has_masters(),
-           pieces_of(rank_.config, group.members())};
+           parameters_.pieces_of(group)};
 }
 
 Tensor Update::squared_norm_of_stage() const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -87,6 +88,7 @@ GatheredWeights::~GatheredWeights() {
       const Pending ends_here = std::move(one.pending);
     }  // before the memory that it writes to goes
     one.unit->weights.release();
+    one.buffer.release();
   }
   end_all();
 }
@@ -94,27 +96,51 @@ GatheredWeights::~GatheredWeights() {
 void GatheredWeights::gather(const RankAt& at, const ParameterList& parameters) {
   for (const Parameter* p : parameters) {
     ParameterUnit& unit = *p->unit;
-    if (!unit.weights.empty()) continue;
-    unit.weights = at.allocate(parts_.type(), {unit.elements}, Kind::communication);
-    const View own = parts_.view().sliced(0, unit.part_offset(), unit.elements / unit.parts);
-    arriving_.push_back({p->unit, at.rank.groups.shards.all_gather(own, unit.weights)});
+    const auto arrives = [&](const Arriving& one) { return one.unit == p->unit; };
+    if (!unit.weights.empty() || std::ranges::any_of(arriving_, arrives)) continue;
+    const int64_t count = unit.elements / unit.parts;
+    View own = parts_.view().sliced(0, unit.part_offset(), count);
+    Tensor narrow;  // of parts that are kept in float32
+    if (choices_.float32_parts) {
+      narrow = at.allocate_for(MemoryOf::gathers, parts_.type(), {count}, Kind::communication);
+      at.run(Convert{View(nullptr, accumulation_type(parts_.type()), {count}), narrow});
+      own = narrow;
+    }
+    Tensor all =
+        at.allocate_for(MemoryOf::gathers, parts_.type(), {unit.elements}, Kind::communication);
+    Pending pending = at.rank.groups.shards.all_gather(own, all);
+    if (!choices_.copied_units) unit.weights = std::exchange(all, Tensor());
+    arriving_.push_back({p->unit, std::move(all), std::move(pending)});
   }
+}
+
+void GatheredWeights::receive(const RankAt& at, const ParameterList& now) {
+  if (!arriving_.empty()) read_.clear();
+  for (Arriving& one : arriving_) {
+    one.pending.wait();
+    ParameterUnit& unit = *one.unit;
+    at.event(ModelEvent::unit_gathered, one.buffer.empty() ? unit.weights : one.buffer);
+    if (one.buffer.empty()) continue;
+    unit.weights =
+        at.allocate(parts_.type(), {unit.elements}, pieces_in(unit, now), Kind::communication);
+    at.run(Copy{one.buffer, unit.weights});
+    if (use_ != Use::backward) read_.push_back(std::move(one.buffer));
+  }
+  arriving_.clear();
 }
 
 void GatheredWeights::begin(const RankAt& at, const ParameterList& now, const ParameterList& next) {
   gather(at, now);
   for (const Parameter* p : now)
-    if (last_ && stays(*p->unit)) staying_.push_back(p->unit);
+    if (use_ != Use::before_backward && stays(*p->unit)) staying_.push_back(p->unit);
   const bool came = !arriving_.empty();
-  for (Arriving& one : arriving_) {
-    one.pending.wait();
-    at.event(ModelEvent::unit_gathered, one.unit->weights);
-  }
-  arriving_.clear();
+  receive(at, now);
   for (Parameter* p : now) p->bind(p->unit->weights, p->unit->offset);
   gather(at, next);
-  if (layers_stay_ && came && arriving_.empty() && now.front()->unit->layer >= 0)
-    keep_buffer(at, *now.front()->unit);
+  const ParameterUnit& unit = *now.front()->unit;
+  if (choices_.layers_stay && !choices_.copied_units && use_ == Use::before_backward && came &&
+      arriving_.empty() && unit.layer >= 0)
+    keep_buffer(at, unit);
 }
 
 void GatheredWeights::keep_buffer(const RankAt& at, const ParameterUnit& unit) {

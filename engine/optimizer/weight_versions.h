@@ -55,13 +55,15 @@ class WeightVersions {
 /// them stay.
 class GatheredWeights final : public WeightSource {
  public:
-  /// `parts`: the rank's, of all units. by `choices` units may stay until a later
-  /// pass, or where this is the last that needs them, until its end.
-  explicit GatheredWeights(Tensor parts, const WeightChoices& choices = {}, bool last = true)
-      : parts_(std::move(parts)),
-        outer_stay_(choices.outer_stay),
-        layers_stay_(choices.layers_stay && !last),
-        last_(last) {}
+  /// When a pass needs weights: alone or last, before a backward pass, or in one. A backward pass
+  /// is the last to need them.
+  enum class Use : uint8_t { alone, before_backward, backward };
+
+  /// `parts`: the rank's, of all units. By `choices` units may stay until a later
+  /// pass, or where this is the last that needs them, until its end. `layers` of the model.
+  explicit GatheredWeights(Tensor parts, const WeightChoices& choices = {}, Use use = Use::alone,
+                           int64_t layers = 0)
+      : parts_(std::move(parts)), choices_(choices), use_(use), layers_(layers) {}
   ~GatheredWeights() override;
   GatheredWeights(const GatheredWeights&) = delete;
   GatheredWeights& operator=(const GatheredWeights&) = delete;
@@ -73,22 +75,33 @@ class GatheredWeights final : public WeightSource {
  private:
   struct Arriving {
     std::shared_ptr<ParameterUnit> unit;
+    Tensor
+        buffer;  // of a program that copies units out of it; otherwise they arrive in their place
     Pending pending;
   };
 
   /// Starts to gather what is not there.
   void gather(const RankAt& at, const ParameterList& parameters);
+  /// Waits for what arrives and is needed now, and copies it out of its buffer. In a forward pass
+  /// that stays until the next unit has arrived.
+  void receive(const RankAt& at, const ParameterList& now);
   /// Copies the last layer's weights, of a program whose layers stay.
   void keep_buffer(const RankAt& at, const ParameterUnit& unit);
   bool stays(const ParameterUnit& unit) const {
-    return unit.layer < 0 ? outer_stay_ : layers_stay_;
+    if (unit.layer < 0) return choices_.outer_stay;
+    const bool last = unit.layer + 1 == layers_;
+    return use_ == Use::before_backward &&
+           (choices_.layers_stay || (choices_.last_layer_stays && last));
   }
 
   Tensor parts_;
-  const bool outer_stay_, layers_stay_, last_;
+  const WeightChoices choices_;
+  const Use use_;
+  const int64_t layers_;
   std::vector<Arriving> arriving_;
   std::vector<std::shared_ptr<ParameterUnit>> staying_;  // until this pass ends
   Tensor buffer_;
+  std::vector<Tensor> read_;  // buffers that units were copied out of
 };
 
 /// Gives a rank all of a parameter's newest weights while this lives, also where replicas divide

@@ -44,6 +44,10 @@ std::string_view gradients_in_backward(const RunConfig& config) {
              ? "and replicas divide gradients behind the last pass, of which each keeps all"
              : "";
 }
+/// Each replica has all weights, or a part of each.
+std::string_view parts_of_each(const RunConfig& config) {
+  return config.shards(Shard::weights) ? "" : whole_gradients(config);
+}
 std::string_view layers_step_together(const RunConfig& config) {
   return config.step_in_backward ? whole_gradients(config) : "";
 }
@@ -71,7 +75,22 @@ bool with_wide_logits(const RankAt& at) {
   return with_float32_loss(at) || has(at, "float32-logits");
 }
 bool without_wide_logits(const RankAt& at) { return !with_wide_logits(at); }
-bool has_rms_norms(const RankAt& at) { return at.rank.config.model.norm == NormKind::rms; }
+/// A layer that makes its norms again keeps nothing else of them than others do.
+bool keeps_rms_norms(const RankAt& at) {
+  const RunConfig& c = at.rank.config;
+  const bool again = c.recompute == Recompute::selective && at.place.layer >= 0 &&
+                     c.recompute_modules.has(LayerModule::norm) &&
+                     c.recomputes_layer(at.place.layer);
+  return c.model.norm == NormKind::rms && !again &&
+         (at.place.layer >= 0 || !has(at, "float32-final-norm"));
+}
+bool is_final_rms_norm(const RankAt& at) {
+  return at.rank.config.model.norm == NormKind::rms && at.place.layer < 0;
+}
+bool recomputes_parts(const RankAt& at) {
+  return at.rank.config.recompute == Recompute::selective &&
+         at.rank.config.recomputes_layer(at.place.layer);
+}
 bool is_rotary(const RankAt& at) { return at.rank.config.model.positions == PositionKind::rotary; }
 bool masks_scores(const RankAt& at) {
   const RunConfig& c = at.rank.config;
@@ -283,6 +302,10 @@ constexpr Choice separate_projections = [](Choices& c) {
   c.attention.separate_projections = c.mlp.separate_projections = true;
 };
 
+constexpr Choice expandable_segments = [](Choices& c) {
+  c.device.caching_allocator = c.device.expandable_segments = true;
+};
+
 Behaviour keeping(std::string_view name, std::string_view does, std::vector<Effect> effects,
                   Refusal refusal = nullptr, Choice choice = nullptr) {
   return {name, Changes::memory, does, std::move(effects), choice, refusal};
@@ -363,8 +386,14 @@ std::vector<Behaviour> of_layers() {
       keeping("float32-norms",
               "A root mean square norm copies its input to float32 and keeps that, and what it "
               "gives before its gain",
-              {only(has_rms_norms, {Event::norm_read, Event::norm_gradient_begins, widen_norm}),
-               only(has_rms_norms,
+              {only(keeps_rms_norms, {Event::norm_read, Event::norm_gradient_begins, widen_norm}),
+               only(keeps_rms_norms,
+                    {Event::norm_gradient_begins, Event::norm_gradient_begins, narrow_norm})}),
+      keeping("float32-final-norm",
+              "The root mean square norm behind the layers copies its input to float32 and keeps "
+              "that, and what it gives before its gain",
+              {only(is_final_rms_norm, {Event::norm_read, Event::norm_gradient_begins, widen_norm}),
+               only(is_final_rms_norm,
                     {Event::norm_gradient_begins, Event::norm_gradient_begins, narrow_norm})}),
       choosing(
           "dropout-masks",
@@ -388,6 +417,11 @@ std::vector<Behaviour> of_layers() {
               "are there, and are copied into one",
               {hold(Event::mlp_part_ends, Event::mlp_ends)}, nullptr,
               mlp<&MlpChoices::concatenated_parts>),
+      keeping("mlp-results",
+              "A layer of which parts are computed again keeps what its MLP gives, before the "
+              "residual",
+              {only(recomputes_parts,
+                    hold(Event::mlp_part_ends, Event::layer_backward_ends, Counted::activation))}),
       keeping("recomputed-inputs",
               "A layer that is computed again keeps its input until its backward pass ends",
               {hold(Event::layer_input_recomputed, Event::layer_backward_ends)}),
@@ -467,7 +501,7 @@ std::vector<Behaviour> of_steps() {
       choosing("separate-parameters",
                "Each weight, its gradient and each part of its optimizer state is a tensor of its "
                "own, which an allocator rounds",
-               weights<&WeightChoices::separate>, whole_gradients, false),
+               weights<&WeightChoices::separate>, parts_of_each, false),
       keeping(
           "tied-sums",
           "What both uses add to the gradient of a tied table, and the sum of the two, are tensors "
@@ -501,6 +535,9 @@ std::vector<Behaviour> of_steps() {
              "Memory comes from PyTorch's caching allocator, which rounds, keeps and fragments; on "
              "a virtual machine",
              device<&DeviceRules::caching_allocator>, Changes::memory),
+      timing("expandable-segments",
+             "The same allocator, whose segments grow at their ends (expandable_segments:True)",
+             expandable_segments, Changes::memory, "caching-allocator"),
       timing("communicator-buffers",
              "A communicator of all devices leaves less memory for everything else; on a virtual "
              "machine that says how much",
@@ -583,6 +620,17 @@ std::vector<Behaviour> of_divided() {
           "Divided weights of a layer stay whole from its forward pass to the end of its backward "
           "pass, and the buffer that the last layer's were gathered in until the forward pass ends",
           weights<&WeightChoices::layers_stay>, one_stage),
+      choosing("last-layer-weights-stay",
+               "Divided weights of the last layer stay whole from its forward to its backward pass",
+               weights<&WeightChoices::last_layer_stays>, one_stage),
+      choosing("copied-unit-weights",
+               "Divided weights are copied out of the buffer that they are gathered in, which in a "
+               "forward pass stays until the next ones have come",
+               weights<&WeightChoices::copied_units>),
+      choosing("float32-parts",
+               "Of divided weights a replica has its part in float32 alone, and makes one in the "
+               "weights' type each time that they are gathered",
+               weights<&WeightChoices::float32_parts>, nullptr, false),
       choosing("copied-unit-gradients",
                "Gradients that replicas sum in the backward pass are tensors of their own, which "
                "are copied into one when those of a layer are there; a sum has no memory of its "

@@ -60,7 +60,7 @@ bool PassMemo::possible(const Rank& rank) {
          // A tensor that goes to the host is waited for in a later pass, a step begins with the
          // first of the backward passes that make it, and weights may stay from pass to pass.
          !c.offload && !c.gradients_come_and_go() && !c.program.weights.outer_stay &&
-         !c.program.weights.layers_stay &&
+         !c.program.weights.layers_stay && !c.program.weights.last_layer_stays &&
          // Divided gradients of an output table may be there from another pass: a head in parts
          // makes them in its forward pass, and of a tied one the embedding's chunk adds the rest.
          !(c.reduces_in_backward() &&

@@ -179,14 +179,16 @@ Pass StagePasses::pass_of(const Making& making) const {
 
 std::optional<GatheredWeights> StagePasses::gathered_for(const Action& action) const {
   if (!rank_.config.shards(Shard::weights)) return std::nullopt;
-  const bool last = action.kind != ActionKind::forward || run_.scales.empty();
-  return std::make_optional<GatheredWeights>(weights_.block(action.version),
-                                             rank_.config.program.weights, last);
+  using Use = GatheredWeights::Use;
+  const Use forward = run_.scales.empty() ? Use::alone : Use::before_backward;
+  return std::make_optional<GatheredWeights>(
+      weights_.block(action.version), rank_.config.program.weights,
+      action.kind == ActionKind::forward ? forward : Use::backward, rank_.config.model.layers);
 }
 
 void StagePasses::drop_gathered() {
   const WeightChoices& choices = rank_.config.program.weights;
-  if (!choices.outer_stay && !choices.layers_stay) return;
+  if (!choices.outer_stay && !choices.layers_stay && !choices.last_layer_stays) return;
   for (int chunk = 0; chunk < run_.schedule.chunks; ++chunk)
     for (const Parameter* p : model_.part(chunk).parameters())
       if (p->unit) p->unit->weights.release();

@@ -205,11 +205,24 @@ void TorchtitanReader::read_training() {
 }
 
 void TorchtitanReader::read_program() {
-  if (is_given("program") || parts_.is_on("compile.enable") || parts_.is_on("training.compile"))
-    return;
-  out_.assume("program", "float32-loss+log-probabilities+separate-activation",
-              "torchtitan's loss is cross_entropy of logits.float(), and its MLP w2(silu(w1(x)) * "
-              "w3(x)), each operation for itself");
+  if (is_given("program")) return;
+  const bool compiled = parts_.is_on("compile.enable") || parts_.is_on("training.compile");
+  // Sections and keys that came with compiled losses, or after them.
+  const bool compiles_loss =
+      compiled && (parts_.has("compile.enable") || parts_.has("training.local_batch_size"));
+  std::string program = "torchtitan";
+  if (!compiled) program += "+torchtitan-eager-layers";
+  if (!compiles_loss) program += "+torchtitan-eager-loss";
+  out_.assume(
+      "program", program,
+      fmt::format("{}; what is reserved is predicted with PyTorch's allocator as it is by default; "
+                  "for a run with expandable_segments:True give --program "
+                  "{}+expandable-segments",
+                  !compiled       ? "nothing is compiled"
+                  : compiles_loss ? "layers and loss are compiled"
+                                  : "layers are compiled, and the loss was not before April 2025, "
+                                    "of which the file has no later key",
+                  program));
 }
 
 void TorchtitanReader::read_optimizer() {
@@ -278,11 +291,12 @@ void TorchtitanReader::read_recomputation() {
 
 void TorchtitanReader::recompute_operations(const std::string& said) {
   out_.add(said, "recompute", "selective");
-  out_.add(said, "recompute_modules", "norm+activation+up",
+  // With tensor parallelism sums over its ranks are kept, of attention's output, too.
+  const bool sums = size("tensor_parallel_size") > 1;
+  out_.add(said, "recompute_modules",
+           sums ? "norm+activation+up+keys" : "norm+activation+up+keys+attention-output",
            "torchtitan keeps every second product of a layer, of seven: queries, values, the "
-           "gate, and the layer's last, in place of which frugal keeps the MLP's input before "
-           "its norm, as large; frugal keeps keys besides, 2 bytes for each, and does not "
-           "compute attention's output again");
+           "gate, and the layer's last");
   if (size("tensor_parallel_size") > 1)
     out_.missing.push_back(
         {said,

@@ -57,9 +57,7 @@ void TorchtitanReader::read_replicas(int64_t of_one) {
   // Ranks of a context share out what replicas do.
   const int64_t sharing = bounded_product({divided, size("context_parallel_size")});
   if (sharing > 1 || !known)
-    out_.add(by, "shard", "weights",
-             "torchtitan keeps 16 bytes a weight, of float32 weights that it gathers in bf16; "
-             "frugal 18, with bf16 weights beside the float32 ones");
+    out_.add(by, "shard", "weights", "FSDP2, whose parts of weights are in float32");
   else
     out_.same.push_back({by, "one rank has all weights"});
   if (copies > 1 && sharing > 1) out_.add(by, "shard_size", sharing);

@@ -45,7 +45,7 @@ class TorchtitanReader {
   /// Passes of a whole local batch before a step.
   int64_t accumulated(int64_t of_replica);
   void read_training();
-  /// Reads what PyTorch keeps of its loss and its MLP, where no compiler fuses them.
+  /// Names the program, by what a compiler fuses.
   void read_program();
   void read_optimizer();
   void read_recomputation();

@@ -209,6 +209,8 @@ TrainingRun training_run(const RunSettings& settings, const Target& target) {
   run.config = config_of(settings, run.own, target);
   check_lone_rank(settings, run.config);
   target.check(run.config);
+  if (target.simulated() && !run.own && !settings.is_given("steps"))
+    run.train.steps = std::max(run.train.steps, run.config.program.steps_to_settle());
   run.train.optimizer = optimizer_of(settings, run.config.schedule);
   if (!settings.is_given("warm_up")) run.train.warm_up = run.train.steps / 20;
   if (!settings.text.empty()) {

@@ -36,23 +36,23 @@ VirtualDevice::VirtualDevice(const Machine& machine, const DeviceRules& rules, i
                                                ? machine.communicator_memory
                                                : 0)),
       host_capacity_(machine.host_memory / devices_on_node) {
-  if (rules.caching_allocator) allocator_.emplace(capacity_);
+  if (rules.caching_allocator) allocator_.emplace(capacity_, rules.expandable_segments);
 }
 
-void* VirtualDevice::allocate(int64_t bytes) {
+void* VirtualDevice::allocate_for(MemoryOf use, int64_t bytes) {
   if (!allocator_) {
     take(bytes, state_.in_use, capacity_, *this);
     return nullptr;
   }
   try {
-    const uint64_t address = allocator_->allocate(bytes);
+    const uint64_t address = allocator_->allocate(bytes, use);
     state_.in_use = allocator_->allocated();
     return reinterpret_cast<void*>(address);  // NOLINT: nobody reads what is there
   } catch (const std::bad_alloc&) {
     throw OutOfMemory(
         fmt::format("{}: {} do not fit: {} of {} are reserved", name(), bytes_in_words(bytes),
-                    bytes_in_words(reserved()), bytes_in_words(capacity_)),
-        bytes, reserved(), capacity_);
+                    bytes_in_words(allocator_->reserved()), bytes_in_words(capacity_)),
+        bytes, allocator_->reserved(), capacity_);
   }
 }
 

@@ -30,12 +30,15 @@ class VirtualDevice final : public Device, private Replay {
   bool backed() const override { return false; }
 
   /// Null, or an address that nothing is at; throws OutOfMemory beyond the machine's capacity.
-  void* allocate(int64_t bytes) override;
+  void* allocate(int64_t bytes) override { return allocate_for(MemoryOf::compute, bytes); }
+  void* allocate_for(MemoryOf use, int64_t bytes) override;
   void deallocate(void* address, int64_t bytes) noexcept override;
   /// Always null; throws OutOfMemory beyond its part of the host's memory.
   void* allocate_on_host(int64_t bytes) override;
   void deallocate_on_host(void* address, int64_t bytes) noexcept override;
-  int64_t reserved() const override { return allocator_ ? allocator_->reserved() : state_.in_use; }
+  int64_t reserved() const override {
+    return allocator_ ? allocator_->most_reserved() : state_.in_use;
+  }
   bool reserves() const override { return allocator_.has_value(); }
   Libraries libraries() const override { return machine_.libraries; }
   int64_t bytes_in_use() const { return state_.in_use; }

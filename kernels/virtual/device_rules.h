@@ -64,6 +64,8 @@ struct DeviceRules {
   bool fetches_batches = false;
   /// Memory comes from PyTorch's caching allocator (kernels/virtual/pytorch_allocator.h).
   bool caching_allocator = false;
+  /// Its segments grow (expandable_segments:True).
+  bool expandable_segments = false;
   /// A communicator of all devices has buffers in each device's memory, beside all that is counted.
   bool communicator_buffers = false;
 

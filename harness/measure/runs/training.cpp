@@ -292,8 +292,7 @@ std::map<std::string, std::string> options_of(const Training& run, const RunConf
 
 int64_t steps_to_settle(const RunConfig& config) {
   if (!config.schedule.flushes) return int64_t{2} * config.pipeline_parallel;
-  // What a step leaves in an allocator's pools the next one finds.
-  return config.program.device.caching_allocator || config.program.optimizer.late_state ? 3 : 1;
+  return config.program.steps_to_settle();
 }
 
 StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer) {
