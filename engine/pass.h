@@ -46,9 +46,13 @@ struct Pass : RankAt {
   /// Source of weights that replicas divide. Null: they are there.
   WeightSource* weights = nullptr;
 
+  /// Nothing that a layer's modules give is kept, since all of it is computed again.
+  bool discards = false;
+
   /// True if a layer's module gives what is discarded, and made again in backward.
   bool recomputes(LayerModule module) const {
-    return recompute == Recompute::selective && rank.config.recompute_modules.has(module);
+    return discards ||
+           (recompute == Recompute::selective && rank.config.recompute_modules.has(module));
   }
   /// Copy of the pass whose memory belongs to this layer.
   Pass in_layer(int layer) const {

@@ -128,6 +128,7 @@ struct Choices {
   WeightChoices weights;
   OptimizerChoices optimizer;
   bool keeps_dropout_masks = false, keeps_stage_outputs = false;
+  bool discards_at_once = false;  ///< what a layer gives that is computed again
   DeviceRules device;  ///< of a virtual one
 };
 

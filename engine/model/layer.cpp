@@ -82,7 +82,9 @@ Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& save
   saved.input = x;
   saved.offloaded.store(pass, saved.kept());
   Saved not_kept;
-  Tensor y = compute(pass, x, not_kept);
+  Pass first = pass;
+  first.discards = pass.rank.config.program.discards_at_once;
+  Tensor y = compute(first, x, not_kept);
   pass.event(ModelEvent::layer_ends, y);
   return y;
 }

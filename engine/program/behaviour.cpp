@@ -422,6 +422,10 @@ std::vector<Behaviour> of_layers() {
               "residual",
               {only(recomputes_parts,
                     hold(Event::mlp_part_ends, Event::layer_backward_ends, Counted::activation))}),
+      choosing("discarded-at-once",
+               "The first forward pass of a layer that is computed again gives back what each "
+               "operation has read, and not all when the layer ends",
+               run<&Choices::discards_at_once>),
       keeping("recomputed-inputs",
               "A layer that is computed again keeps its input until its backward pass ends",
               {hold(Event::layer_input_recomputed, Event::layer_backward_ends)}),
