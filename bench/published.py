@@ -7,7 +7,7 @@
 
 Each row becomes what a user would have: Megatron-LM's arguments or torchtitan's TOML, which `frugal import` reads, or
 the flags of `frugal measure`. FOLDER (results/virtual/published) gets SET.jsonl, a line for each row: what was predicted
-beside what was published, or why nothing was; and ablation.json. Standard library only.
+beside what was published, or why nothing was; bands.json; and ablation.json. Standard library only.
 
 --program SET=NAME imitates another program in a set, and --machines FOLDER has machine files beside those of hardware/.
 """
@@ -193,7 +193,7 @@ class Runner:
             command = [self.frugal, *command, *flags, "--format", "json"]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
         if done.returncode not in (0, 3):
-            return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1].replace(folder + "/", "")
+            return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1].replace(folder + "/", "").removeprefix("frugal: ")
         said = json.loads(done.stdout)
         record = said["records"][0] if given and said["records"] else said
         if "memory" not in record:
@@ -295,6 +295,9 @@ def main(arguments):
     options = parser.parse_args(arguments)
     if not os.access(options.frugal, os.X_OK):
         parser.error(f"{options.frugal} not found; first run scripts/build.sh release")
+    partial = options.every > 1 or options.only or options.without
+    if partial and not options.ablation and options.out == parser.get_default("out"):
+        parser.error("some rows, or without a behaviour, are not what results/ has: give --out FOLDER")
     runner, ablation = Runner(options.frugal.resolve(), [folder.resolve() for folder in options.machines]), {}
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.sets or SETS:
@@ -307,7 +310,10 @@ def main(arguments):
         (options.out / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         for line in published_errors.in_words(name, lines):
             print(line)
-    if options.ablation:
+    if not options.ablation:
+        bands = published_errors.bands([line for lines in published_errors.read(options.out).values() for line in lines])
+        (options.out / "bands.json").write_text(published_errors.json_of_bands(bands), encoding="utf-8")
+    else:
         text = json.dumps({"schema": "frugal.published-ablation/1", "every": options.every, "sets": ablation}, indent=1)
         (options.out / "ablation.json").write_text(text + "\n", encoding="utf-8")
     return 0

@@ -21,8 +21,9 @@ LONG = 8192  # tokens
 #: What is known of rows, first match first: words of the reason, and whether a line and a kind of error have it.
 REASONS = (
     ("products in 8 bits, which frugal has not", lambda line, what: what == "time" and has_float8(line)),
-    ("float32 weights are not imitated", lambda line, what: what == "time" and line["program"] == "frugal"),
-    ("the host launches longer than the device computes", lambda line, what: what == "time" and host_bound(line)),
+    ("a resumed run, whose peak may be that of loading", lambda line, what: what == "memory" and line["name"].endswith(", resumed")),
+    ("its program is not imitated", lambda line, what: line["program"] == "frugal"),
+    ("bound by the host, which launches longer than the device computes", lambda line, what: what == "time" and host_bound(line)),
     ("runs without TransformerEngine", lambda line, what: "local" in json.dumps(line["techniques"].get("kernels", {}))),
     ("Megatron-FSDP, whose units frugal has not", lambda line, what: "megatron-fsdp" in json.dumps(line["techniques"].get("sharding", {}))),
 )
@@ -152,6 +153,13 @@ def bands(lines):
             found[json.dumps(class_of(line))].append(abs(e))
     return [json.loads(kind) | {"count": len(sizes), "median": round(statistics.median(sizes), 4), "largest": round(max(sizes), 4)}
             for kind, sizes in sorted(found.items())]
+
+
+def json_of_bands(found):
+    """"frugal.published-bands/1", which is compiled into the program."""
+    lines = ",\n".join(f"  {json.dumps(one)}" for one in found)
+    return (f'{{\n "schema": "frugal.published-bands/1",\n "host_bound_below": {HOST_BOUND:g},\n "long_from": {LONG},\n'
+            f' "bands": [\n{lines}\n ]\n}}\n')
 
 
 def in_words(name, lines):

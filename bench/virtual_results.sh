@@ -56,6 +56,7 @@ bench/modern_hardware.sh "$results" "$frugal"
 bench/step_work.py "$work/step-work" --frugal "$frugal" >/dev/null
 rm -rf "$results/step-work"
 mv "$work/step-work" "$results/"
+bench/published.sh "$frugal"
 
 "$python" plots/paper_tables.py "$results" docs/*.md
 "$python" plots/modern_hardware_tables.py "$results" docs/modern-hardware.md

@@ -55,6 +55,7 @@ DRAWINGS = [
     of_virtual("pipedream2bw2021_memory", "pipedream2bw2021-memory"),
     of_virtual("pipedream2bw2021_throughput", "pipedream2bw2021-figure6"),
     of_virtual("planned_training", "planned-training"),
+    of_virtual("published", "published-errors", "published-runs"),
     of_virtual("recompute_frontier", "recompute-frontier"),
     Drawing("memory_bound", [CPU / "bench-memory-bound.jsonl", "{out}"], named("memory-bound")),
     Drawing("steps", [CPU / "bench-steps.jsonl", "{work}/performance.md", "{out}"], named("steps"),

@@ -11,7 +11,7 @@ counts verdicts of claims and cells. `errors:` has
 the mean magnitude of the errors of such cells, by their rows. `calibration:` has how good described machines are, `file:` a table as a file has
 it, and `steps:` what bench/pytorch_compare.py wrote. Those of records, of machines' files and of grids of an artifact's
 columns are described in record_tables.py, those of docs/artifact-evaluation.md in evaluation_tables.py, those of trials in
-trial_tables.py, those of ranks of a processor in rank_tables.py.
+trial_tables.py, those of ranks of a processor in rank_tables.py, those of published runs in published_tables.py.
 """
 
 import json
@@ -22,14 +22,15 @@ import sys
 import context_tables
 import evaluation_tables
 import planning_tables
+import published_tables
 import rank_tables
 import record_tables
 import recompute_tables
 import schedule_tables
 import trial_tables
 
-MODULES = (record_tables, context_tables, evaluation_tables, planning_tables, rank_tables, recompute_tables,
-           schedule_tables, trial_tables)
+MODULES = (record_tables, context_tables, evaluation_tables, planning_tables, published_tables, rank_tables,
+           recompute_tables, schedule_tables, trial_tables)
 #: Of a path within RESULTS.
 OF_A_PATH = {kind: module for module in MODULES for kind in module.KINDS}
 KINDS = ("cells", "claims", "verdicts", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH)
