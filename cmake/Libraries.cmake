@@ -123,6 +123,8 @@ file(GLOB machine_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
 frugal_embed(frugal_kernels_objects ${machine_files})
 # Records of machines that a validation compares with (harness/validate/expectations.cpp).
 frugal_embed(frugal_harness_objects results/nvidia-h100-80gb/peak.json)
+# Errors of predicted times on published runs (harness/calibrate/known_errors.cpp).
+frugal_embed(frugal_harness_objects results/virtual/published/bands.json)
 frugal_embed(frugal_harness_objects harness/import/follow.sh)
 file(GLOB paper_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/experiments/*/paper.json)
 frugal_embed(frugal_experiments_objects ${paper_files})

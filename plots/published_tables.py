@@ -12,7 +12,7 @@ sys.path.append(str(ROOT / "bench"))
 
 import published_errors as judging  # noqa: E402  (the path comes first)
 
-KINDS = ("published-sets", "published-errors", "published-worst", "published-orders", "published-ablation", "published-bands")
+KINDS = ("published-sets", "published-groups", "published-worst", "published-orders", "published-ablation", "published-bands")
 #: What stands where a behaviour moves no row's prediction, or nothing is published.
 NONE = ""
 
@@ -44,7 +44,7 @@ def published_sets(path):
     return table(["set", "source", "predicted as", "not counted", "used to set", "rows"], 1, rows)
 
 
-def published_errors(path):
+def published_groups(path):
     sets, what = of(path)
     rows = []
     for name, lines in sets.items():

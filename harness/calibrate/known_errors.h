@@ -1,8 +1,11 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/namespace.h"
+#include "harness/record/record.h"
 
 namespace frugal::harness {
 
@@ -26,5 +29,29 @@ struct KnownErrors {
 /// Reads a machine's file, as find_machine() finds it; none where it has no "predictions". Throws
 /// InputError that names the file, the key and what is allowed.
 std::optional<KnownErrors> find_known_errors(const std::string& name_or_path);
+
+/// How far predicted step times were off of published runs of a class, which bench/published.py
+/// counts (docs/published.md). Shares of what was published.
+struct Band {
+  std::string machine, program;
+  bool host_bound = false;     ///< less work a launch than a host takes to make it
+  bool is_long = false;        ///< sequences of 8,192 tokens or more
+  bool several_nodes = false;  ///< ranks on more than one
+  int64_t count = 0;
+  double median = 0, largest = 0;
+
+  bool like(const Band& other) const;
+  /// "predicted times of 29 published runs like it (…) were off by 41 % (median), 54 % at most"
+  std::string text() const;
+};
+
+/// As bench/published.py writes it.
+nlohmann::json to_json(const Band& band);
+
+/// Bands of a machine, by label_of() it, and of runs like this, as far as a configuration says: the
+/// host's and the device's. None where nothing like it was published.
+std::vector<Band> find_bands(const std::string& machine, const RunConfig& run);
+/// The band of a step that a machine of hardware/ has predicted.
+std::optional<Band> find_band(const Record& record);
 
 }  // namespace frugal::harness

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/checkpoint/serial_parameters.h"
+#include "harness/calibrate/known_errors.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/needed.h"
 #include "harness/measure/statistics.h"
@@ -178,6 +179,15 @@ std::string step_time_of(const Record& record) {
   return times.size() > 1 ? fmt::format("{}, {} steps", text, times.size()) : text;
 }
 
+/// How far predicted times of published runs like this were off.
+void add_band(Lines& lines, const Record& record) {
+  if (record.source != Source::simulated || record.samples(metric::step_time).empty()) return;
+  const std::optional<Band> band = find_band(record);
+  lines.add("error of such times", band ? format_number(100 * band->median) : "not calibrated",
+            band ? "%: " + band->text()
+                 : "no run like it is published, of this machine and program (docs/published.md)");
+}
+
 /// Source of a part of a step that was put together; empty of anything else.
 std::string_view source_of_part(const Record& record, const std::string& metric) {
   if (!record.lone_stages) return "";
@@ -251,6 +261,7 @@ Table measurement_table(const Record& record) {
     if (estimate.samples > 1) unit += fmt::format(", median of {}", estimate.samples);
     lines.add(name, format_number(estimate.value), unit);
   }
+  add_band(lines, record);
   if (record.on != "cpu" && record.metrics.count(metric::step_time) > 0)
     lines.add("cost",
               format_number(device_hours_per_billion_tokens(

@@ -5,7 +5,9 @@ import io
 import json
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import tomllib
 import unittest
 
@@ -101,6 +103,27 @@ class Rows(unittest.TestCase):
     def test_bands_are_those_of_the_lines(self):
         lines = [one for several in judging.read(RESULTS).values() for one in several]
         self.assertEqual((RESULTS / "bands.json").read_text(), judging.json_of_bands(judging.bands(lines)))
+
+    def test_import_prints_the_errors_that_runs_like_it_have(self):
+        """Of llm-foundry's and the functional tests' short runs on one node of A100s, counted here."""
+        lines = [one for several in judging.read(RESULTS).values() for one in several if "program" in one]
+        asked = next(row for row in published.rows_of("megatron-ci") if row["name"] == "bert_mcore_tp1_pp2, dev" and row["gpu"] == "a100")
+        mine = next(one for one in lines if one["set"] == "megatron-ci" and one["row"] == asked["row"])
+        sizes = sorted(abs(one["time"]["predicted"] - one["time"]["published"]) / one["time"]["published"] for one in lines
+                       if one["machine"] == mine["machine"] and one["program"] == mine["program"] and not one["left_out"] and not one["used_for"]
+                       and one["sequence"] < 8192 and one["nodes"] == 1 and one["seconds_per_launch"] < 50e-6)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / asked["given"][0]
+            path.write_text(asked["given"][1])
+            command = [os.environ["FRUGAL"], "import", path, *map(str, asked["given"][2]), "--on", f"virtual:{mine['machine']}"]
+            text, said = (subprocess.run([*command, "--format", form], capture_output=True, text=True, check=True, cwd=folder).stdout
+                          for form in ("table", "json"))
+        half = len(sizes) // 2
+        band = json.loads(said)["band"]
+        self.assertEqual(band["count"], len(sizes))
+        self.assertAlmostEqual(band["median"], (sizes[half] + sizes[-half - 1]) / 2, delta=6e-5)
+        self.assertAlmostEqual(band["largest"], sizes[-1], delta=6e-5)
+        self.assertIn(f"How far off that is: predicted times of {len(sizes)} published runs like it", text)
 
     def test_some_rows_do_not_replace_results(self):
         said = io.StringIO()

@@ -2,6 +2,7 @@
 // from those that are put in, which all differ.
 #include <gtest/gtest.h>
 
+#include "engine/program/find_program.h"
 #include "harness/calibrate/known_errors.h"
 #include "harness/place/target.h"
 #include "harness/report/commands/calibration_report.h"
@@ -197,6 +198,49 @@ TEST(PrintedMachines, OfErrorsThatAreKnown) {
                                  {"median", found.pairs.median},
                                  {"nine_in_ten", found.pairs.nine_in_ten}}));
   EXPECT_EQ(said["differ_in"], found.differ_in);
+}
+
+/// A step of a band's kind: 1.5 s of products on each device.
+Record published_step(const json& band) {
+  Record r = testing::full_record();
+  r.source = Source::simulated;
+  r.on = "virtual:" + band["machine"].get<std::string>();
+  r.config.program = find_program(band["program"].get<std::string>());
+  r.config.tensor_parallel = r.config.pipeline_parallel = r.config.context_parallel = 1;
+  r.config.data_parallel = band["several_nodes"] ? 1 << 10 : 1;
+  r.config.model.sequence = band["long"] ? 8192 : 8191;
+  r.scale = 1;
+  r.flops = Flops{1e15, "eq", 1.5e15, "executed", 1.5e15};
+  r.utilization = Utilization{1e15, {}, {}, {}, {}, {}};
+  r.work->done.calls.launches = band["host_bound"] ? 30'001 : 29'999;  // 50 us each
+  return r;
+}
+
+TEST(PrintedMachines, OfBandsOfPublishedRuns) {
+  const json said = json::parse(
+      testing::read(testing::source_dir() + "/results/virtual/published/bands.json"))["bands"];
+  ASSERT_FALSE(said.empty());
+  for (const json& band : said) {
+    Record r = published_step(band);
+    const std::optional<Band> found = find_band(r);
+    ASSERT_TRUE(found) << band;
+    EXPECT_EQ(to_json(*found), band);
+    const std::vector<Band> of_plan = find_bands(band["machine"], r.config);
+    EXPECT_EQ(std::ranges::count_if(of_plan, [&](const Band& b) { return to_json(b) == band; }), 1);
+    r.scale = 4;
+    EXPECT_FALSE(find_band(r));
+    EXPECT_TRUE(find_bands(band["machine"].get<std::string>() + "#12345678", r.config).empty());
+    r.scale = 1;
+    r.config.program = find_program("rotary-tables");
+    EXPECT_FALSE(find_band(r));
+  }
+}
+
+TEST(PrintedMachines, OfABandInWords) {
+  const Band band{"a", "b", true, false, true, 29, 0.4125, 0.5401};
+  EXPECT_EQ(band.text(),
+            "predicted times of 29 published runs like it (a, b, fewer than 8k tokens, several "
+            "nodes, bound by the host) were off by 41 % (median), 54 % at most");
 }
 
 TEST(PrintedMachines, OfPeaks) {

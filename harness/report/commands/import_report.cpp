@@ -7,6 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "harness/calibrate/known_errors.h"
 #include "harness/measure/statistics.h"
 #include "harness/report/measurement.h"
 
@@ -75,6 +76,17 @@ std::string run_without(const Imported& imported) {
          "\n";
 }
 
+/// What is known of how far that time is off; empty of one that was measured.
+std::string band_line(const Record& run) {
+  if (run.source != Source::simulated) return "";
+  const std::optional<Band> band = find_band(run);
+  const std::string line =
+      band ? "How far off that is: " + band->text() + "."
+           : "How far off that is is not known: no run like it is published, of this machine and "
+             "program.";
+  return wrapped(line, 120, 0) + "\n";
+}
+
 }  // namespace
 
 std::string ImportReport::answer() const {
@@ -101,7 +113,8 @@ std::string ImportReport::answer() const {
                       run.utilization && run.utilization->mfu_data_sheet.value
                           ? fmt::format(", MFU {} %",
                                         format_number(100 * *run.utilization->mfu_data_sheet.value))
-                          : "");
+                          : "") +
+          band_line(run);
     text += run_without(imported);
   }
   if (!command.empty()) text += fmt::format("\n{}\n", command);
@@ -136,6 +149,7 @@ std::string ImportReport::in(const std::string& format) const {
 }
 
 nlohmann::json ImportReport::json() const {
+  const auto band = records.empty() ? std::nullopt : find_band(records.front());
   nlohmann::json document = {
       {"schema", "frugal.import/1"},
       {"format", imported.format},
@@ -145,6 +159,7 @@ nlohmann::json ImportReport::json() const {
       {"not_run", not_run.empty() ? nlohmann::json() : nlohmann::json(not_run)},
       {"predicts",
        imported.predicts.empty() ? nlohmann::json() : nlohmann::json(imported.predicts)},
+      {"band", band ? to_json(*band) : nlohmann::json()},
       {"parameters", parameters > 0 ? nlohmann::json(parameters) : nlohmann::json()},
       {"records", nlohmann::json::array()}};
   for (const List& list : lists) {

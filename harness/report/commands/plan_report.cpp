@@ -9,6 +9,7 @@
 
 #include "engine/options/layer_counts.h"
 #include "harness/measure/flops.h"
+#include "harness/place/machine_label.h"
 #include "harness/report/measurement.h"
 #include "harness/report/table.h"
 #include "harness/settings/config_json.h"
@@ -287,6 +288,10 @@ double PlanReport::undecided() const {
   return fastest.prediction.seconds * (1 + errors->pairs.nine_in_ten);
 }
 
+std::vector<Band> PlanReport::bands() const {
+  return find_bands(label_of(request.machine), plan.fitting.front().run);
+}
+
 size_t PlanReport::like_the_first() const {
   return static_cast<size_t>(std::count_if(
       plan.fitting.begin() + 1, plan.fitting.end(),
@@ -298,6 +303,8 @@ std::string PlanReport::confidence() const {
   std::string text =
       fmt::format("{}: {}\n", request.machine.name,
                   calibration.empty() ? "its file does not say what is calibrated" : calibration);
+  for (const Band& band : bands()) text += band.text() + "\n";
+  if (bands().empty()) text += "not calibrated on published runs: none is like the first\n";
   if (!errors)
     return text +
            "no step of it was measured or published: how far predictions are off is not known\n";
@@ -373,11 +380,14 @@ nlohmann::json PlanReport::json() const {
                                     {"host_memory_per_stage", executed[i].on_host}};
   }
   for (const Candidate& candidate : plan.too_large) large.push_back(json_of(request, candidate));
+  nlohmann::json published = nlohmann::json::array();
+  for (const Band& band : bands()) published.push_back(to_json(band));
   return {{"schema", "frugal.plan/1"},
           {"model", to_json(request.run.model)},
           {"machine", request.machine.name},
           {"calibration", request.machine.calibration},
           {"prediction_errors", errors ? json_of(*errors) : nlohmann::json()},
+          {"bands", published},
           {"like_the_first", errors ? nlohmann::json(like_the_first()) : nlohmann::json()},
           {"host_memory", request.machine.host_memory},
           {"devices", request.devices},

@@ -31,6 +31,8 @@ struct PlanReport {
   double undecided() const;
   /// How many of plan.fitting besides the first take no longer.
   size_t like_the_first() const;
+  /// Errors of predicted times on published runs like the winner.
+  std::vector<Band> bands() const;
   /// Lines that say what of the machine is calibrated, and how far its predictions were off.
   std::string confidence() const;
   /// Which term bounds the winner, and what keeps the next one from winning: one line.
