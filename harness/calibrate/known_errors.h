@@ -30,8 +30,8 @@ struct KnownErrors {
 /// InputError that names the file, the key and what is allowed.
 std::optional<KnownErrors> find_known_errors(const std::string& name_or_path);
 
-/// How far predicted step times were off of published runs of a class, which bench/published.py
-/// counts (docs/published.md). Shares of what was published.
+/// Errors of predicted step times on published runs of a class, which bench/published.py counts
+/// (docs/published.md). Shares of what was published.
 struct Band {
   std::string machine, program;
   bool host_bound = false;     ///< less work a launch than a host takes to make it
@@ -45,13 +45,13 @@ struct Band {
   std::string text() const;
 };
 
-/// As bench/published.py writes it.
+/// JSON, as bench/published.py writes it.
 nlohmann::json to_json(const Band& band);
 
 /// Bands of a machine, by label_of() it, and of runs like this, as far as a configuration says: the
 /// host's and the device's. None where nothing like it was published.
 std::vector<Band> find_bands(const std::string& machine, const RunConfig& run);
-/// The band of a step that a machine of hardware/ has predicted.
+/// Band of a step that a machine of hardware/ has predicted.
 std::optional<Band> find_band(const Record& record);
 
 }  // namespace frugal::harness

@@ -179,13 +179,20 @@ std::string step_time_of(const Record& record) {
   return times.size() > 1 ? fmt::format("{}, {} steps", text, times.size()) : text;
 }
 
-/// How far predicted times of published runs like this were off.
-void add_band(Lines& lines, const Record& record) {
-  if (record.source != Source::simulated || record.samples(metric::step_time).empty()) return;
+/// Adds how far a predicted step time may be off, and what the step costs.
+void add_step(Lines& lines, const Record& record) {
+  if (record.samples(metric::step_time).empty()) return;
   const std::optional<Band> band = find_band(record);
-  lines.add("error of such times", band ? format_number(100 * band->median) : "not calibrated",
-            band ? "%: " + band->text()
-                 : "no run like it is published, of this machine and program (docs/published.md)");
+  if (record.source == Source::simulated)
+    lines.add("error of such times", band ? format_number(100 * band->median) : "not calibrated",
+              band
+                  ? "%: " + band->text()
+                  : "no run like it is published, of this machine and program (docs/published.md)");
+  if (record.on != "cpu")
+    lines.add("cost",
+              format_number(device_hours_per_billion_tokens(
+                  record.config, median(record.samples(metric::step_time)))),
+              "device-hours per billion tokens");
 }
 
 /// Source of a part of a step that was put together; empty of anything else.
@@ -261,12 +268,7 @@ Table measurement_table(const Record& record) {
     if (estimate.samples > 1) unit += fmt::format(", median of {}", estimate.samples);
     lines.add(name, format_number(estimate.value), unit);
   }
-  add_band(lines, record);
-  if (record.on != "cpu" && record.metrics.count(metric::step_time) > 0)
-    lines.add("cost",
-              format_number(device_hours_per_billion_tokens(
-                  record.config, median(record.samples(metric::step_time)))),
-              "device-hours per billion tokens");
+  add_step(lines, record);
   add_losses(lines, record);
   if (record.memory) add_memory(lines, record);
   if (record.needed) add_need(lines, record);

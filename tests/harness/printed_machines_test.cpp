@@ -200,7 +200,7 @@ TEST(PrintedMachines, OfErrorsThatAreKnown) {
   EXPECT_EQ(said["differ_in"], found.differ_in);
 }
 
-/// A step of a band's kind: 1.5 s of products on each device.
+/// Step of a band's kind: 1.5 s of products on each device.
 Record published_step(const json& band) {
   Record r = testing::full_record();
   r.source = Source::simulated;

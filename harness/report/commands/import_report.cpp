@@ -76,7 +76,7 @@ std::string run_without(const Imported& imported) {
          "\n";
 }
 
-/// What is known of how far that time is off; empty of one that was measured.
+/// Line on how far that time may be off; empty of one that was measured.
 std::string band_line(const Record& run) {
   if (run.source != Source::simulated) return "";
   const std::optional<Band> band = find_band(run);

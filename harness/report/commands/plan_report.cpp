@@ -304,7 +304,8 @@ std::string PlanReport::confidence() const {
       fmt::format("{}: {}\n", request.machine.name,
                   calibration.empty() ? "its file does not say what is calibrated" : calibration);
   for (const Band& band : bands()) text += band.text() + "\n";
-  if (bands().empty()) text += "not calibrated on published runs: none is like the first\n";
+  if (bands().empty())
+    text += "not calibrated on published runs: none is of this machine and kind\n";
   if (!errors)
     return text +
            "no step of it was measured or published: how far predictions are off is not known\n";
