@@ -29,6 +29,7 @@ import pipedream2bw2021_memory  # noqa: E402
 import pipedream2bw2021_throughput  # noqa: E402
 import planned_training  # noqa: E402
 import predictions  # noqa: E402
+import published  # noqa: E402
 import recompute_frontier  # noqa: E402
 import recomputed_layers  # noqa: E402
 import steps  # noqa: E402
@@ -355,6 +356,27 @@ class Values(unittest.TestCase):
             for found, bar in zip(sorted(panel["bars"]), sorted(expected), strict=True):
                 for a, b in zip(found, bar):
                     self.assertAlmostEqual(a, b, delta=1e-4 * max(1, abs(b)))
+
+    def test_published_errors_and_runs(self):
+        """Means of the magnitudes, in percent; points are seconds and GiB."""
+        sizes, points = {}, {"memory": 0, "time": 0}
+        for path in sorted((VIRTUAL / "published").glob("*.jsonl")):
+            for line in lines_of(path):
+                for what in points:
+                    if line.get(what) and not line["left_out"]:
+                        points[what] += 1
+                        off = abs(line[what]["predicted"] - line[what]["published"]) / line[what]["published"]
+                        for group in (line["group"], "all"):
+                            sizes.setdefault((what, f"{path.stem}: {group}"), []).append(100 * off)
+        errors, runs = (self.run_main(published, VIRTUAL, f"published-{name}") for name in ("errors", "runs"))
+        for what, panel in zip(points, errors["panels"], strict=True):
+            labels = errors["panels"][0]["y_ticks"]
+            expected = {row: statistics.fmean(sizes[what, label]) for row, label in enumerate(labels) if (what, label) in sizes}
+            found = {row: width for (row, series), (_, width) in self.rows_of(panel, 2, len(labels)).items() if series == 0}
+            self.assertEqual(sorted(found), sorted(expected))
+            self.close([found[row] for row in expected], list(expected.values()), what)
+        for what, panel in zip(points, runs["panels"], strict=True):
+            self.assertEqual(sum(len(cloud["at"]) for cloud in panel["points"]), points[what])
 
     def test_recompute_frontier(self):
         cases = json_of(VIRTUAL / "recompute-frontier.json")["cases"]
