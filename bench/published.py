@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -200,7 +201,7 @@ class Runner:
             return str(said.get("not_run"))
         if record["status"] != "ok":
             return "out of memory" if record["status"] == "oom" else record["reason"]
-        words = said["command"].split() if given else list(flags)
+        words = shlex.split(said["command"]) if given else list(flags)
         program = words[words.index("--program") + 1] if "--program" in words else "frugal"
         return record, program, [one["said"].split()[0] for one in said.get("missing", [])]
 
@@ -241,13 +242,16 @@ class Runner:
 
 
 def behaviours_of(program, folder=ROOT / "programs"):
-    """Names of all behaviours that it has: programs and behaviours joined by +, and those behind ~ taken out."""
+    """Names of all behaviours that it has: programs and behaviours behind +, without those behind ~."""
     found = []
-    for part in [] if program == "frugal" else program.split("+"):
-        name, *without = part.split(":")[0].split("~")
+    for sign, name in re.findall(r"([+~]?)([^+~]+)", program.split(":")[0]):
         file = folder / f"{name}.json"
-        names = [b["behaviour"] for b in json.loads(file.read_text(encoding="utf-8"))["behaviours"]] if file.exists() else [name]
-        found += [b for b in names if b not in without and b not in found]
+        entries = json.loads(file.read_text(encoding="utf-8"))["behaviours"] if file.exists() else [{"behaviour": name}]
+        names = [entry.get("behaviour") or entry["kernel"] for entry in entries]  # a kernel is the program's own
+        if sign == "~":
+            found = [b for b in found if b not in names]
+        elif name != "frugal":
+            found += [b for b in names if b not in found]
     return found
 
 

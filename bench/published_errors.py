@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import pathlib
+import re
 import statistics
 
 WHAT = ("memory", "time")
@@ -137,9 +138,14 @@ def moved(lines, without):
     return found
 
 
+def base_of(program):
+    """The program that it is a variant of, by a configuration's behaviours."""
+    return re.match(r"[^+~:]*", program)[0]
+
+
 def class_of(line):
     """What a predicted time's band is chosen by (harness/calibrate/known_errors.h)."""
-    return {"machine": line["machine"], "program": line["program"], "host_bound": host_bound(line),
+    return {"machine": line["machine"], "program": base_of(line["program"]), "host_bound": host_bound(line),
             "long": line["sequence"] >= LONG, "several_nodes": line["nodes"] > 1}
 
 

@@ -37,7 +37,7 @@ def published_sets(path):
             said = line.get("not_predicted") or line.get("left_out")
             if said:
                 why[said] = why.get(said, 0) + 1
-        programs = sorted({line["program"] for line in lines if "program" in line})
+        programs = sorted({judging.base_of(line["program"]) for line in lines if "program" in line})
         used = [f"{use['for']}: {' and '.join(f'{key} {values}' for key, values in use['rows'].items())}" for use in document["used_for"]]
         rows.append([f"[{name}](../published/{name}.json)", document["source"], ", ".join(f"`{program}`" for program in programs),
                      "; ".join(f"{count}: {words}" for words, count in why.items()), "; ".join(used) or "nothing", str(len(lines))])
@@ -76,20 +76,22 @@ def published_orders(path):
 
 
 def published_ablation(path):
-    """Behaviours by the time they move, and in words those that move nothing."""
+    """Behaviours by the time they move, and in words those that move nothing, and those without which nothing is predicted."""
     document = read(path)
-    rows, idle = [], {}
+    rows, moves = [], {}
     for name, one in document["sets"].items():
         for behaviour, moved in sorted(one["behaviours"].items(), key=lambda item: -item[1].get("time", {}).get("change", 0)):
-            moves = any(what["rows"] for what in moved.values())
-            idle[behaviour] = idle.get(behaviour, True) and not moves
-            if moves:
+            changed = sum(what["rows"] for what in moved.values()) if moved else None
+            moves.setdefault(behaviour, []).append(changed)
+            if changed:
                 cells = [[percent(moved[what]["change"], ".2f"), percent(moved[what]["moves"], "+.2f")] if what in moved else [NONE, NONE]
                          for what in ("time", "memory")]
                 rows.append([name, f"`{behaviour}`", *cells[0], *cells[1]])
-    without = ", ".join(f"`{behaviour}`" for behaviour, is_idle in sorted(idle.items()) if is_idle)
     every = f"Of every {document['every']}th row. " if document["every"] > 1 else ""
-    return (f"{every}Without effect on what these rows have published: {without or 'none'}.\n\n"
+    said = [f"{words}: {', '.join(names)}." for words, names in (
+        ("Without effect on what these rows have published", [f"`{b}`" for b, found in sorted(moves.items()) if set(found) <= {0, None} and 0 in found]),
+        ("Cannot be taken out alone", [f"`{b}`" for b, found in sorted(moves.items()) if set(found) == {None}])) if names]
+    return (every + " ".join(said) + "\n\n"
             + table(["set", "without", "times change by, %", "mean error of times, points", "bytes change by, %",
                      "mean error of bytes, points"], 4, rows))
 

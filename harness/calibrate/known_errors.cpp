@@ -92,8 +92,9 @@ nlohmann::json to_json(const Band& band) {
 std::vector<Band> find_bands(const std::string& machine, const RunConfig& run) {
   const std::vector<std::string> ours = machine_names();
   if (std::ranges::count(ours, machine) == 0) return {};
+  const std::string program = name_of(run.program);
   const Band asked{.machine = machine,
-                   .program = name_of(run.program),
+                   .program = program.substr(0, program.find_first_of("+~:")),
                    .is_long = run.model.sequence >= bands().long_from,
                    .several_nodes = run.ranks() > find_machine(machine).devices_per_node};
   std::vector<Band> found;

@@ -80,9 +80,10 @@ class Rows(unittest.TestCase):
                          'MODEL_ARGS:\n  --a: true\n  --c: 3\n  --d: x\n  --e: "(0 1)"\n  --f: 1e-05\n')
 
     def test_behaviours_of_a_program(self):
-        self.assertEqual(published.behaviours_of("mini-s-modules~separate-activation+rotary-tables:memory"),
-                         ["log-probabilities", "rotary-tables"])
+        self.assertEqual(published.behaviours_of("mini-s-modules+rotary-tables~separate-activation+score-mask:memory"),
+                         ["log-probabilities", "rotary-tables", "score-mask"])
         self.assertEqual(published.behaviours_of("frugal"), [])
+        self.assertEqual([judging.base_of(text) for text in ("a", "a-b+c~d", "a~b+c", "a:time")], ["a", "a-b", "a", "a"])
 
     def test_results_are_what_the_program_predicts(self):
         """Of some rows of each set."""

@@ -227,6 +227,10 @@ TEST(PrintedMachines, OfBandsOfPublishedRuns) {
     EXPECT_EQ(to_json(*found), band);
     const std::vector<Band> of_plan = find_bands(band["machine"], r.config);
     EXPECT_EQ(std::ranges::count_if(of_plan, [&](const Band& b) { return to_json(b) == band; }), 1);
+    if (band["program"] != "frugal") {  // a variant of it
+      r.config.program = find_program(band["program"].get<std::string>() + "+rotary-tables");
+      EXPECT_EQ(to_json(find_band(r).value()), band);
+    }
     r.scale = 4;
     EXPECT_FALSE(find_band(r));
     EXPECT_TRUE(find_bands(band["machine"].get<std::string>() + "#12345678", r.config).empty());
