@@ -222,9 +222,9 @@ bool MegatronReader::is_old() const {
 
 bool MegatronReader::is_core() const {
   constexpr std::array names = {
-      "--use-mcore-models",   "--transformer-impl",     "--attention-backend",
-      "--ckpt-format",        "--dist-ckpt-strictness", "--no-create-attention-mask-in-dataloader",
-      "--deterministic-mode", "--cp-comm-type",         "--use-precision-aware-optimizer"};
+      "--use-mcore-models",  "--transformer-impl",     "--attention-backend",
+      "--ckpt-format",       "--dist-ckpt-strictness", "--no-create-attention-mask-in-dataloader",
+      "--deterministic-mode"};
   return !is_old() && std::any_of(names.begin(), names.end(), [&](const char* name) {
     const Argument* const argument = find(name);
     return argument != nullptr &&

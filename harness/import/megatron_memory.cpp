@@ -175,7 +175,8 @@ void MegatronReader::read_program() {
   const char* const no_masks = "--no-create-attention-mask-in-dataloader";
   const bool core = is_core();
   if (core && is_local()) {
-    program_ += "~transformer-engine-workspace~flash-attention-copies+score-buffer";
+    program_ += "~transformer-engine-workspace~flash-attention-copies";
+    if (out.given.value("attention", "") == "separate") program_ += "+score-buffer";
     if (on("--no-masked-softmax-fusion"))
       imitate("--no-masked-softmax-fusion", "+wide-probabilities");
   } else if (core && (lower(text("--attention-backend").value_or("")) == "flash" ||
@@ -183,7 +184,9 @@ void MegatronReader::read_program() {
     program_ += "+flash-attention";
   }
   if (core && on("--deterministic-mode"))
-    imitate("--deterministic-mode", "+deterministic-algorithms");
+    imitate("--deterministic-mode", "+pytorch-deterministic");
+  if (core && on("--no-gradient-accumulation-fusion"))
+    imitate("--no-gradient-accumulation-fusion", "+accumulation-kernel");
   if (core && on("--fp16") && !on("--accumulate-allreduce-grads-in-fp32"))
     imitate("--fp16", "+narrow-sums", "gradients in 2 bytes");
   if (core && on(no_masks))

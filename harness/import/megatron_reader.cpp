@@ -286,8 +286,8 @@ void MegatronReader::read_together() {
   read_attention();
   read_scores();
   read_loss();
-  read_program();
   read_deferred_gradients();
+  read_program();
   read_recomputation();
   read_offloading();
   list_others();

@@ -73,7 +73,8 @@ TEST(ImportValues, OfMegatronWithADistinctSizeInEveryDimension) {
     "shard": "optimizer", "shard_size": 14,  // d c / 3
     "recompute": "full", "recompute_layers": 1, "attention": "fused", "narrow_logits": true,
     "narrow_reduction": true, "offload_optimizer": true, "type": "bf16", "optimizer": "momentum",
-    "momentum": 0.8, "learning_rate": 0.003, "weight_decay": 0.02, "clip": 0.7, "seed": 77})");
+    "momentum": 0.8, "learning_rate": 0.003, "weight_decay": 0.02, "clip": 0.7, "seed": 77,
+    "program": "megatron-core+flash-attention~copied-logits"})");
   expect_reads(
       "megatron", list, with_ranks(2 * 3 * 6 * 7), fields,
       {"mapped: --world-size 252 -> data_parallel_size=7",
@@ -142,9 +143,25 @@ const std::vector<std::pair<std::string, const char*>> megatron_arguments = {
     {with_fsdp + "optim_grads", R"({"shard": "gradients"})"},
     {with_fsdp + "optim_grads_params", R"({"shard": "weights"})"},
     {"--cross-entropy-loss-fusion", R"({"program": "float32-loss"})"},
-    {"--attention-backend unfused", R"({"attention": "separate"})"},
-    {"--transformer-impl local", R"({"attention": "separate"})"},
-    {"--transformer-impl local --use-flash-attn", "{}"},
+    {"--attention-backend unfused", R"({"attention": "separate", "program": "megatron-core"})"},
+    {"--attention-backend flash", R"({"program": "megatron-core+flash-attention"})"},
+    {"--transformer-impl local", R"({"attention": "separate", "program":
+        "megatron-core~transformer-engine-workspace~flash-attention-copies+score-buffer"})"},
+    {"--transformer-impl local --use-flash-attn",
+     R"({"program": "megatron-core~transformer-engine-workspace~flash-attention-copies"})"},
+    {"--transformer-impl local --no-masked-softmax-fusion", R"({"attention": "separate", "program":
+        "megatron-core~transformer-engine-workspace~flash-attention-copies+score-buffer)"
+                                                            R"(+wide-probabilities"})"},
+    {"--ckpt-format torch_dist --fp16",
+     R"({"program": "megatron-core+narrow-sums", "type": "bf16"})"},
+    {"--use-mcore-models false", "{}"},
+    {"--use-mcore-models --deterministic-mode",
+     R"({"program": "megatron-core+deterministic-algorithms"})"},
+    {"--no-create-attention-mask-in-dataloader", R"({"program": "megatron-core~batch-masks"})"},
+    {"--use-mcore-models --cross-entropy-loss-fusion --global-batch-size 3 "
+     "--defer-embedding-wgrad-compute",
+     R"({"program": "megatron-core+float32-loss+deferred-head-gradients"})"},
+    {"--DDP-impl local --transformer-impl transformer_engine", "{}"},
     {"--DDP-impl local", R"({"attention": "separate"})"},
     {"--recompute-activations", R"({"recompute": "selective"})"},
     {"--cpu-offloading-num-layers 5", R"({"offload": true, "offload_layers": 5,
