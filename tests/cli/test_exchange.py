@@ -27,7 +27,7 @@ LLAMA_8B = (["--world-size", "8"],
             {"layers": 32, "intermediate_size": 14336, "key_value_heads": 8, "head_size": 128, "norm": "rms-norm",
              "mlp": "swiglu", "positions": "rotary", "rotary": {"base": 1e6}, "bias": "none", "tied_embeddings": False,
              "data_parallel_size": 8, "microbatches": 16, "vocabulary_size": 128256, "dropout": 0,
-             "narrow_reduction": True, "attention": "fused", "program": "megatron-core+float32-loss"},
+             "narrow_reduction": True, "attention": "fused", "program": "megatron-core+float32-loss~batch-masks"},
             {"--fp8-format", "--fp8-amax-history-len", "--fp8-amax-compute-algo", "--fp8-param-gather",
              "--overlap-grad-reduce", "--overlap-param-gather",
              "--profile", "--profile-step-start", "--profile-step-end", "--empty-unused-memory-level"}, 8030261248)
