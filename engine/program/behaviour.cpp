@@ -694,6 +694,9 @@ std::vector<Behaviour> of_time() {
           "Linear maps cast their operands to 8 bits, with a scale for each tensor, and multiply "
           "those; gradients of norms, attention and memory stay as they are",
           kernel<&ExtraKernels::float8>),
+      timing("merge-kernels",
+             "Parts of ring attention are merged by operations of their own, in float32",
+             kernel<&ExtraKernels::merge>),
       timing("cublas-2023", "Products have the rate of cuBLAS of 2023",
              kernel<&ExtraKernels::early_products>),
       timing("pytorch-norms", "Gradients of norms have the rate of PyTorch's own kernels",

@@ -213,6 +213,9 @@ void TorchtitanReader::read_program() {
   std::string program = "torchtitan";
   if (!compiled) program += "+torchtitan-eager-layers";
   if (!compiles_loss) program += "+torchtitan-eager-loss";
+  const bool converts = parts_.has("model.converters") &&
+                        parts_.said("model.converters").find("float8") != std::string::npos;
+  if (converts || parts_.is_on("float8.enable_float8_linear")) program += "+float8-products";
   out_.assume(
       "program", program,
       fmt::format("{}; what is reserved is predicted with PyTorch's allocator as it is by default; "

@@ -76,7 +76,8 @@ std::vector<KnownKeys> of_products() {
         "precompute_float8_dynamic_scale_for_fsdp", "force_recompute_fp8_weight_in_bwd",
         "recipe_name", "filter_fqns", "moe_fqns_prototype", "emulate", "scaling_type_input",
         "scaling_type_weight", "scaling_type_grad_output"},
-       "products in 8 bits: up to twice their speed; frugal computes them in 16 bits"},
+       "products in 8 bits, whose time a virtual machine has (float8-products); memory and results "
+       "are those of 16 bits"},
       {"mx",
        {"recipe_name", "filter_fqns", "moe_fqns_prototype", "mxfp8_dim1_cast_kernel_choice",
         "use_fp8_dim1_cast_triton_kernel"},

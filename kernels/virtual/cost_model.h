@@ -119,6 +119,7 @@ class CostModel {
   Kernels kernels_of(const SoftmaxBackward& backward) const;
   Kernels kernels_of(const FusedAttention& attention) const;
   Kernels kernels_of(const FusedAttentionBackward& backward) const;
+  Kernels kernels_of(const MergeAttention& merge) const;
   Kernels kernels_of(const LayerNormBackward& backward) const;
   Kernels kernels_of(const RmsNormBackward& backward) const;
   Kernels kernels_of(const BiasDropoutAdd& add) const;

@@ -25,6 +25,7 @@ struct ExtraKernels {
   bool accumulation = false;   ///< of a weight's gradient, added to those before it
   bool clipping = false;       ///< of gradients, and weights copied from their float32 master
   bool division = false;       ///< of gradients by the number of replicas
+  bool merge = false;          ///< of ring attention's parts, by operations of their own in float32
   bool float8 = false;  ///< operands of linear maps are cast to 8 bits, with a scale a tensor
   bool early_products = false;  ///< products are those of cuBLAS of 2023
 

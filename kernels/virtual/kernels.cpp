@@ -111,6 +111,14 @@ CostModel::Kernels CostModel::kernels_of(const FusedAttentionBackward& backward)
       slowed(kernel_latency_ + std::max(backward.cost().bytes * seconds_per_byte_, arithmetic))};
 }
 
+/// Of a part of 2 bytes an element, converted to float32 (6), two differences (12 each) and a
+/// product (8) with the sigmoid of each row, of which one kernel has 10.
+CostModel::Kernels CostModel::kernels_of(const MergeAttention& merge) const {
+  Kernels kernels{memory_bound(merge.cost().bytes)};
+  if (extra_.merge) kernels.add(memory_bound(14 * bytes(merge.part)));
+  return kernels;
+}
+
 CostModel::Kernels CostModel::norm_backward(double all, const View& add) const {
   const double of_norm = extra_.residual ? all - bytes(add) : all;
   Kernels kernels{slowed(kernel_latency_ + of_norm * norm_seconds_per_byte_)};

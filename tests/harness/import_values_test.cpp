@@ -156,7 +156,7 @@ const std::vector<std::pair<std::string, const char*>> megatron_arguments = {
      R"({"program": "megatron-core+narrow-sums", "type": "bf16"})"},
     {"--use-mcore-models false", "{}"},
     {"--use-mcore-models --deterministic-mode",
-     R"({"program": "megatron-core+deterministic-algorithms"})"},
+     R"({"program": "megatron-core+pytorch-deterministic"})"},
     {"--no-create-attention-mask-in-dataloader", R"({"program": "megatron-core~batch-masks"})"},
     {"--use-mcore-models --cross-entropy-loss-fusion --global-batch-size 3 "
      "--defer-embedding-wgrad-compute",
