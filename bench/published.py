@@ -31,8 +31,8 @@ GIB = 2**30
 #: What a set's runs were made with, where no file that `frugal import` reads says so.
 PROGRAMS = {"llm-foundry": "pytorch-2023"}
 #: Of the kinds of GPU in published/.
-MACHINES = {"a100": "a100-selene", "a100_80gb": "a100-selene", "a100-80gb-pcie": "a100-pcie", "h100": "h100-dgx",
-            "h100_80gb": "h100-dgx", "h100-96gb-500w": "h100-96gb-500w", "gb200": "gb200-nvl72"}
+MACHINES = {"a100": "a100-selene", "a100_80gb": "a100-selene", "a100-80gb": "a100-selene", "a100-80gb-pcie": "a100-pcie", "h100": "h100-dgx",
+            "h100_80gb": "h100-dgx", "h100-80gb": "h100-dgx", "h100-96gb-500w": "h100-96gb-500w", "gb200": "gb200-nvl72"}
 #: Which of the predicted bytes a set has published.
 MEMORY = {"megatron-ci": "allocated, last stage", "simumax": "allocated, largest stage", "torchtitan": "reserved"}
 #: Arguments of Megatron-LM that are a technique, and not the model, the data or what is reported.
@@ -147,7 +147,22 @@ def llm_foundry(row, _):
             "time": row["step_time_s"]}
 
 
-SETS = {"megatron-ci": megatron_ci, "simumax": simumax, "torchtitan": torchtitan, "llm-foundry": llm_foundry}
+def others(row, _):
+    flags = ["--model", "qwen2.5-7b" if row["gated"] else "gpt2-124m", "--layers", row["layers"], "--hidden", row["hidden"],
+             "--heads", row["heads"], "--key-value-heads", row["kv"], "--intermediate", row["ffn"], "--vocabulary", row["vocab"],
+             "--sequence", row["seq"], "--dropout", 0, "--type", "bf16", "--precision", row["precision"],
+             "--set", f"tied_embeddings={json.dumps(row['tied'])}", "--attention", row["attention"], "--recompute", row["recompute"],
+             "--head-chunks", row["head_chunks"], "--tensor-parallel", row["tp"], "--pipeline-parallel", row["pp"],
+             "--data-parallel", row["dp"], "--shard", "optimizer" if row["zero"] else "none", "--micro-batch", row["micro_batch"],
+             "--microbatches", row["accumulation"], *["--offload-optimizer"] * row["offload_optimizer"],
+             *["--narrow-logits"] * (row["program"] is None)]
+    return {"name": f"{row['model']}, {row['gpus']} GPU" + "s" * (row["gpus"] > 1), "group": row["of"], "given": flags,
+            "program": row["program"], "alike": [row["source"], row["gpu"], row["layers"], row["hidden"]],
+            "techniques": {"parallel sizes": [row[key] for key in ("tp", "pp", "dp")]}, "tokens": row["global_batch"] * row["seq"],
+            "sequence": row["seq"], "world": row["gpus"], "memory": None, "time": row["step_time_s"]}
+
+
+SETS = {"megatron-ci": megatron_ci, "simumax": simumax, "torchtitan": torchtitan, "llm-foundry": llm_foundry, "others": others}
 
 
 def rows_of(name, folder=ROOT / "published"):
@@ -206,7 +221,8 @@ class Runner:
         return record, program, [one["said"].split()[0] for one in said.get("missing", [])]
 
     def line(self, one, program=None):
-        """What is kept of a row, predicted with a program in place of the set's or file's own."""
+        """What is kept of a row, predicted with a program in place of the set's, the row's or the file's own."""
+        program = program or one.get("program")
         kept = {key: one[key] for key in ("set", "row", "name", "group", "gpu", "alike", "techniques", "used_for")}
         file = self.machine(one["gpu"])
         if isinstance(one["given"], str):

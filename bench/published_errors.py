@@ -62,13 +62,17 @@ def summary(values):
 
 
 def groups(lines, what):
-    """{group: summary}, in the order of the lines, and "all" behind them where there are several."""
+    """{group: summary}, in the order of the lines; behind them "all", where there are several, and those that set no number,
+    where others did."""
     found = collections.defaultdict(list)
     for line in lines:
         if (e := error(line, what)) is not None:
             found[line["group"]].append(e)
     if len(found) > 1:
         found["all"] = errors(lines, what)
+    check = [line for line in lines if not line["used_for"]]
+    if errors(check, what) and len(errors(check, what)) < len(errors(lines, what)):
+        found["that set no number"] = errors(check, what)
     return {group: summary(values) for group, values in found.items()}
 
 

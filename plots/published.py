@@ -16,7 +16,7 @@ import published_errors as judging  # noqa: E402  (the path comes first)
 MEAN = {**style.VIRTUAL, "label": "mean magnitude"}
 MOST = {**style.FORMULA, "label": "95 % are within"}
 #: How the points of a set look.
-LOOKS = {"llm-foundry": ("o", "#0072B2"), "megatron-ci": ("s", "#E69F00"), "simumax": ("^", "#009E73"), "torchtitan": ("D", "#CC79A7")}
+LOOKS = {"llm-foundry": ("o", "#0072B2"), "megatron-ci": ("s", "#E69F00"), "others": ("v", "#56B4E9"), "simumax": ("^", "#009E73"), "torchtitan": ("D", "#CC79A7")}
 UNITS = {"memory": ("GiB", 2**30), "time": ("s", 1)}
 
 

@@ -44,6 +44,21 @@ class Data(unittest.TestCase):
                 self.assertEqual(set(use), {"for", "rows"})
                 self.assertLessEqual(set(use["rows"]), set(document["columns"]))
 
+    def test_rows_that_a_number_was_fitted_to_are_named(self):
+        """Of machines and programs: what was fitted says to which set, which says which number."""
+        names = {"llm-foundry": "llm-foundry", "torchtitan": "torchtitan", "simumax": "simumax", "megatron-ci": "functional test", "others": "llmq"}
+        documents = self.documents()
+
+        def check(value, key, where):
+            said = value.get("source", value.get("evidence", "")) if isinstance(value, dict) else ""
+            for name, words in names.items():
+                if "fitted" in said and words in said.lower():
+                    self.assertTrue(any(key in use["for"] for use in documents[name]["used_for"]), f"{where}: {key}: {name} has no used_for")
+            for name, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+                check(part, name if isinstance(name, str) else key, where)
+        for path in (*(SOURCE / "hardware").glob("*.json"), *(SOURCE / "programs").glob("*.json")):
+            check(json.loads(path.read_text(encoding="utf-8")), path.stem, path.name)
+
     def test_derived_times_are_those_of_published_throughputs(self):
         """Within the digits that are printed."""
         for name, gpus, replicas, local in (("llm-foundry", "gpus", None, None), ("torchtitan", "world", "dp_shard", "local_batch")):
@@ -153,6 +168,8 @@ class Judging(unittest.TestCase):
         self.assertAlmostEqual(found["g"]["mean"], 0.15)
         self.assertAlmostEqual(found["all"]["largest"], -0.2)
         self.assertEqual(judging.groups(lines, "memory"), {})
+        check = judging.groups([*lines, line(103, used_for=["a number"])], "time")
+        self.assertEqual([(group, one["count"]) for group, one in check.items()], [("g", 3), ("h", 1), ("all", 4), ("that set no number", 3)])
 
     def test_the_worst_have_a_reason_by_what_the_row_is(self):
         lines = [line(100.1), line(50, techniques={"float8": {"recipe": "r"}}), line(70, seconds_per_launch=4.9e-5), line(160)]
