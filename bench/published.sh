@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes results/virtual/published again, what is predicted of runs that others have published, and docs/published.md and
-# its figures of it; minutes on two cores.
+# its figures of it; minutes on two cores. The program has bands.json in it: build it again afterwards, and write what pages
+# show of its answers (scripts/page-outputs.py).
 #   bench/published.sh [PROGRAM] [EVERY]     the effect of behaviours is that on one row in EVERY (4)
 set -euo pipefail
 
