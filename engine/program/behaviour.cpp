@@ -548,12 +548,14 @@ std::vector<Behaviour> of_steps() {
              device<&DeviceRules::communicator_buffers>, Changes::memory)};
 }
 
+/// A behaviour that keeps something in a described GPU's memory.
+Behaviour on_gpu(std::string_view name, std::string_view does, std::vector<Effect> effects,
+                 Choice choice = nullptr) {
+  return {name, Changes::memory, does, std::move(effects), choice, nullptr, false};
+}
+
 /// Behaviours of libraries, and of those who call them, on a GPU.
 std::vector<Behaviour> of_libraries() {
-  const auto on_gpu = [](std::string_view name, std::string_view does, std::vector<Effect> effects,
-                         Choice choice = nullptr) {
-    return Behaviour{name, Changes::memory, does, std::move(effects), choice, nullptr, false};
-  };
   return {
       on_gpu("cublas-workspaces",
              "PyTorch gives cuBLAS memory to work in, for forward and for backward passes; on a "
@@ -584,7 +586,12 @@ std::vector<Behaviour> of_libraries() {
       on_gpu("rests-of-blocks",
              "PyTorch's allocator does not split off up to 1 MiB of a block, which counts as "
              "allocated: 7 MiB in all",
-             {{Event::model_made, Event::model_goes, make_rests_of_blocks}}),
+             {{Event::model_made, Event::model_goes, make_rests_of_blocks}})};
+}
+
+/// Behaviours of Megatron-Core beside those of its libraries.
+std::vector<Behaviour> of_megatron() {
+  return {
       on_gpu("score-buffer",
              "Attention has memory of its scores' size, which stays, to give products an operand "
              "that they do not read",
@@ -760,7 +767,7 @@ const std::vector<Behaviour>& behaviours() {
     using namespace effects;
     std::vector<Behaviour> list;
     for (const auto& some : {of_logits(), of_layers(), of_attention(), of_steps(), of_sums(),
-                             of_libraries(), of_divided(), of_time()})
+                             of_libraries(), of_megatron(), of_divided(), of_time()})
       list.insert(list.end(), some.begin(), some.end());
     return list;
   }();

@@ -59,6 +59,13 @@ class Import(Cli):
     def imported(self, *arguments, status=0):
         return json.loads(self.run_frugal("import", "--format", "json", *arguments, status=status).stdout)
 
+    def test_a_list_of_megatron_core_says_which_number_it_predicts(self):
+        self.assertIn("PyTorch's allocated bytes", self.imported("--", *SMALL, "--use-mcore-models")["predicts"])
+        self.assertIn("PyTorch's allocated bytes", self.run_frugal("import", "--", *SMALL, "--use-mcore-models").stdout)
+        for beside in ([], ["--use-mcore-models", "false"]):
+            self.assertIsNone(self.imported("--", *SMALL, *beside)["predicts"])
+        self.assertIsNone(self.imported("--program", "frugal", "--", *SMALL, "--use-mcore-models")["predicts"])
+
     @staticmethod
     def names(parts):
         return {word for part in parts for word in part["said"].split() if word.startswith("--")}
