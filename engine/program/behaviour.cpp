@@ -538,7 +538,7 @@ std::vector<Behaviour> of_steps() {
       timing("caching-allocator",
              "Memory comes from PyTorch's caching allocator, which rounds, keeps and fragments; on "
              "a virtual machine",
-             device<&DeviceRules::caching_allocator>, Changes::memory),
+             device<&DeviceRules::caching_allocator>, Changes::memory, "expandable-segments"),
       timing("expandable-segments",
              "The same allocator, whose segments grow at their ends (expandable_segments:True)",
              expandable_segments, Changes::memory, "caching-allocator"),

@@ -216,16 +216,18 @@ void TorchtitanReader::read_program() {
   const bool converts = parts_.has("model.converters") &&
                         parts_.said("model.converters").find("float8") != std::string::npos;
   if (converts || parts_.is_on("float8.enable_float8_linear")) program += "+float8-products";
+  // The engine has divided weights stay whole only where there is one stage.
+  if (size("pipeline_parallel_size") > 1) program += "~outer-weights-stay~last-layer-weights-stay";
   out_.assume(
       "program", program,
-      fmt::format("{}; what is reserved is predicted with PyTorch's allocator as it is by default; "
-                  "for a run with expandable_segments:True give --program "
-                  "{}+expandable-segments",
-                  !compiled       ? "nothing is compiled"
-                  : compiles_loss ? "layers and loss are compiled"
-                                  : "layers are compiled, and the loss was not before April 2025, "
-                                    "of which the file has no later key",
-                  program));
+      fmt::format(
+          "{}; what its log says is reserved is predicted, with expandable_segments:True as "
+          "its script has it; for a run without give --program {}+caching-allocator",
+          !compiled       ? "nothing is compiled"
+          : compiles_loss ? "layers and loss are compiled"
+                          : "layers are compiled, and the loss was not before April 2025, "
+                            "of which the file has no later key",
+          program));
 }
 
 void TorchtitanReader::read_optimizer() {
@@ -300,7 +302,7 @@ void TorchtitanReader::recompute_operations(const std::string& said) {
            sums ? "norm+activation+up+keys" : "norm+activation+up+keys+attention-output",
            "torchtitan keeps every second product of a layer, of seven: queries, values, the "
            "gate, and the layer's last");
-  if (size("tensor_parallel_size") > 1)
+  if (sums)
     out_.missing.push_back(
         {said,
          "with tensor parallelism torchtitan also keeps the partial sums of a layer's last "

@@ -19,20 +19,24 @@ class Torchtitan(Cli):
         return report["configuration"], report["records"][0]["memory"]["peak"]
 
     def test_what_torchtitan_keeps_of_each_weight(self):
+        """Bytes of a rank's part: the weight, its gradient, two moments, and the root of one while a step is made."""
         parameters = 8030261248
-        for training, optimizer, gradient, state in (("", "", 4, 12), ('dtype = "bfloat16"\n', "", 2, 4),
-                                                     ("", "early_step_in_backward = true\n", 0, 12)):
+        for training, optimizer, weight, gradient, state in (("", "", 4, 4, 8 + 4), ('dtype = "bfloat16"\n', "", 2, 2, 4 + 2),
+                                                             ("", "early_step_in_backward = true\n", 4, 0, 8)):
             _, peak = self.titan(training=training, optimizer=optimizer)
-            self.assertAlmostEqual(peak["optimizer"] / (state * parameters / 8), 1, delta=1e-3)
+            self.assertAlmostEqual(peak["parameter"] / (weight * parameters / 8), 1, delta=1e-3)
             if gradient:
+                self.assertAlmostEqual(peak["optimizer"] / (state * parameters / 8), 1, delta=1e-3)
                 self.assertAlmostEqual(peak["gradient"] / (gradient * parameters / 8), 1, delta=1e-3)
             else:
+                self.assertLess(peak["optimizer"], (state + 2) * parameters / 8)  # and of one unit's roots
                 self.assertLess(peak["gradient"], 2 * parameters / 8)  # one layer's, not all
 
     def test_what_torchtitan_recomputes(self):
         """Bytes of a layer that nothing is recomputed of, in bf16 beside what is kept of full recomputation, its input."""
         tokens, h, kv, inner = 8192, 4096, 1024, 14336
-        whole = tokens * 2 * (2 * h + (h + 2 * kv) + h + 2 * h + 4 * inner)  # of the MLP w1, w3, silu and their product
+        norms = 2 * (4 + 2 + 2) * h  # each its input in float32, what it gives before its gain, and behind it
+        whole = tokens * (2 * ((h + 2 * kv) + h + 4 * inner) + norms)  # of the MLP w1, w3, silu and their product
         kept = tokens * 2 * h
         peaks = {mode: self.titan(mode)[1]["activation"] for mode in
                  ('"none"', '"full"', '"selective"', '"selective"\nselective_ac_option = "4"')}
@@ -46,9 +50,8 @@ class Torchtitan(Cli):
         theirs = tokens * (2 * (h + h + kv + h + inner + h) + 4 * heads)
         option = '"selective"\nselective_ac_option = "op"'
         given, peak = self.titan(option)
-        self.assertEqual(given["recompute_modules"], "norm+activation+up")
-        keys = tokens * 2 * kv
-        ours = layers * (theirs - tokens * 4 * heads + keys)
+        self.assertEqual(given["recompute_modules"], "norm+activation+up+keys+attention-output")
+        ours = layers * (theirs - tokens * 4 * heads)
         others = self.titan('"full"')[1]["activation"] - layers * tokens * 2 * h  # of the model's ends
         self.assertEqual(peak["activation"], ours + others)
 

@@ -308,10 +308,25 @@ TEST(Torchtitan, RecomputesOperations) {
   const std::string section = "[activation_checkpoint]\nselective_ac_option = \"op\"\n";
   const Imported in = read(toml(section));
   EXPECT_EQ(in.given.at("recompute"), "selective");
-  EXPECT_EQ(in.given.at("recompute_modules"), "norm+activation+up");
+  EXPECT_EQ(in.given.at("recompute_modules"), "norm+activation+up+keys+attention-output");
   EXPECT_TRUE(in.missing.empty());
   EXPECT_TRUE(is_among(read(toml(section + "[parallelism]\ntensor_parallel_degree = 2\n")).missing,
                        "activation_checkpoint.mode"));
+}
+
+TEST(Torchtitan, NamesItsProgramByWhatIsCompiled) {
+  const auto program = [](const std::string& more) {
+    return read(toml(more)).given.at("program").get<std::string>();
+  };
+  const std::string eager = "torchtitan+torchtitan-eager-layers+torchtitan-eager-loss";
+  EXPECT_EQ(program(""), eager);
+  EXPECT_EQ(program("[training]\ncompile = false\n"), eager);
+  EXPECT_EQ(program("[training]\ncompile = true\nbatch_size = 1\n"),
+            "torchtitan+torchtitan-eager-loss");
+  EXPECT_EQ(program("[training]\ncompile = true\nlocal_batch_size = 1\n"), "torchtitan");
+  EXPECT_EQ(program("[compile]\nenable = true\n"), "torchtitan");
+  EXPECT_EQ(program("[parallelism]\npipeline_parallel_degree = 2\n"),
+            eager + "~outer-weights-stay~last-layer-weights-stay");
 }
 
 TEST(Torchtitan, FlagsAnswerBeforeTheFile) {

@@ -106,6 +106,53 @@ TEST(PyTorchAllocator, KeepsItsBlocksApart) {
   EXPECT_GE(allocator.reserved(), reserved);
 }
 
+/// What one stream gave back no other gets.
+TEST(PyTorchAllocator, KeepsStreamsApart) {
+  for (const bool expandable : {false, true}) {
+    PyTorchAllocator allocator(plenty, expandable);
+    const uint64_t gathered = allocator.allocate(40 * mib, MemoryOf::gathers);
+    allocator.free(gathered);
+    allocator.allocate(40 * mib);
+    EXPECT_EQ(allocator.reserved(), 80 * mib);
+    EXPECT_EQ(allocator.allocate(40 * mib, MemoryOf::gathers), gathered);
+    EXPECT_EQ(allocator.reserved(), 80 * mib);
+  }
+}
+
+/// An expandable segment grows by 20 MiB behind its last block, as far as that is not free.
+TEST(PyTorchAllocator, GrowsOneSegment) {
+  PyTorchAllocator allocator(200 * mib, true);
+  allocator.allocate(512);
+  EXPECT_EQ(allocator.reserved(), 2 * mib) << "of small requests";
+  const uint64_t first = allocator.allocate(30 * mib);
+  EXPECT_EQ(allocator.reserved(), 42 * mib);
+  const uint64_t second = allocator.allocate(31 * mib);
+  EXPECT_EQ(second, first + 30 * mib);
+  EXPECT_EQ(allocator.reserved(), 82 * mib) << "10 of the 31 were there";
+  EXPECT_EQ(allocator.allocated(), 61 * mib + 512);
+  const uint64_t third = allocator.allocate(10 * mib);
+  allocator.free(first);
+  allocator.free(third);
+  EXPECT_EQ(allocator.allocate(19 * mib), first) << "and not the end, which is as large";
+  EXPECT_EQ(allocator.allocate(2 * mib), first + 19 * mib);
+  EXPECT_EQ(allocator.allocate(60 * mib), third) << "at the end";
+  EXPECT_EQ(allocator.reserved(), 142 * mib) << "41 more, in steps of 20";
+}
+
+/// A free end goes back where nothing is left, and the peak is remembered.
+TEST(PyTorchAllocator, GivesBackTheEndsOfGrowingSegments) {
+  PyTorchAllocator allocator(100 * mib, true);
+  const uint64_t gathered = allocator.allocate(60 * mib, MemoryOf::gathers);
+  allocator.allocate(20 * mib);
+  EXPECT_THROW(allocator.allocate(40 * mib), std::bad_alloc);
+  allocator.free(gathered);
+  allocator.allocate(40 * mib);
+  EXPECT_EQ(allocator.reserved(), 60 * mib);
+  EXPECT_EQ(allocator.most_reserved(), 80 * mib);
+  allocator.allocate(40 * mib, MemoryOf::gathers);
+  EXPECT_EQ(allocator.reserved(), 100 * mib);
+}
+
 TEST(VirtualDevice, ReservesAsTheAllocatorOfItsProgramDoes) {
   VirtualDevice device(find_machine("a100-80gb"), {.caching_allocator = true});
   void* const block = device.allocate(3 * mib);

@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/engine/program/support.h"
+
+// What torchtitan's program keeps and divides, in bytes.
+namespace frugal::engine {
+namespace {
+
+using testing::as;
+using testing::bytes_of;
+using testing::Sizes;
+using testing::small_gpt;
+using testing::small_llama;
+
+RunConfig divided_in_bf16(RunConfig c, const std::string& program) {
+  c = as(std::move(c), program);
+  c.data_parallel = 2;
+  c.shard = Shard::weights;
+  return c;
+}
+
+/// Bytes until most activations are there, when a step's only forward pass ends.
+struct ForwardBytes {
+  int64_t most = 0, most_whole = 0;  ///< of all, and of weights that are whole
+  int64_t whole_at_end = 0;
+};
+ForwardBytes forward_of(const RunConfig& c) {
+  const auto cluster = make_virtual_cluster(c, find_machine("h200-hgx"));
+  Ledger& ledger = cluster->rank(0).ledger;
+  Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}});
+  ledger.record_timeline(true);
+  (void)trainer.step(testing::empty_batch(c));
+  ForwardBytes now, at_end;
+  int64_t all = 0, whole = 0, activations = 0, most_activations = 0;
+  for (const Ledger::Change& change : ledger.timeline()) {
+    all += change.bytes;
+    if (change.kind == Kind::communication) whole += change.bytes;
+    if (change.kind == Kind::activation) activations += change.bytes;
+    now = {std::max(now.most, all), std::max(now.most_whole, whole), whole};
+    if (activations > most_activations) at_end = now;
+    most_activations = std::max(most_activations, activations);
+  }
+  return at_end;
+}
+
+/// A model of layers alone, nearly.
+RunConfig of_layers() {
+  RunConfig gpt = small_gpt();
+  gpt.model.layers = 8;
+  gpt.model.vocabulary = gpt.model.sequence = 8;
+  return gpt;
+}
+/// Bytes of a layer's weights.
+double layer_of(const RunConfig& c) {
+  return 2.0 * 12 * static_cast<double>(c.model.hidden * c.model.hidden);
+}
+
+TEST(Torchtitan, CopiesUnitsOutOfBuffersThatStayUntilTheNextCame) {
+  const RunConfig c = of_layers();
+  const auto whole = [&](const std::string& program) {
+    return static_cast<double>(forward_of(divided_in_bf16(c, program)).most_whole) / layer_of(c);
+  };
+  EXPECT_NEAR(whole("frugal"), 2, 0.15);  // one that is computed with, and one that arrives
+  EXPECT_NEAR(whole("copied-unit-weights"), 3, 0.2);
+}
+
+TEST(Torchtitan, HasTheLastLayersWeightsUntilItsBackwardPass) {
+  const RunConfig c = of_layers();
+  const auto whole = [&](const std::string& program) {
+    return forward_of(divided_in_bf16(c, program)).whole_at_end;
+  };
+  EXPECT_NEAR(static_cast<double>(whole("last-layer-weights-stay") - whole("frugal")) / layer_of(c),
+              1, 0.1);
+}
+
+/// 4 bytes in place of 2 + 4.
+TEST(Torchtitan, HasItsPartsInFloat32Alone) {
+  const auto bytes = [](const std::string& program) {
+    const auto cluster = testing::counted_steps(divided_in_bf16(small_llama(), program));
+    const Ledger& ledger = cluster->rank(0).ledger;
+    return std::pair(ledger.peak(Kind::parameter), ledger.peak(Kind::optimizer));
+  };
+  const auto [weights, state] = bytes("frugal");
+  EXPECT_EQ(bytes("float32-parts"), std::pair(2 * weights, state - 2 * weights));
+}
+
+TEST(Torchtitan, KeepsWhatTheMlpGivesWherePartsAreComputedAgain) {
+  RunConfig llama = small_llama();
+  const int64_t results = llama.model.layers * 2 * Sizes(llama).hidden;
+  const auto added = [&] {
+    return bytes_of(as(llama, "mlp-results")).layer - bytes_of(as(llama, "frugal")).layer;
+  };
+  EXPECT_EQ(added(), 0);
+  llama.recompute = Recompute::selective;
+  llama.recompute_modules = {LayerModule::norm};
+  EXPECT_EQ(added(), results);
+}
+
+/// A norm's input in 4 bytes in place of 2, and what it gives before its gain in 2.
+TEST(Torchtitan, HasNormsInFloat32WhereTheyAreKept) {
+  RunConfig llama = small_llama();
+  const Sizes n(llama);
+  const auto added = [&](const std::string& program) {
+    return bytes_of(as(llama, program)).activation - bytes_of(as(llama, "frugal")).activation;
+  };
+  EXPECT_EQ(added("float32-final-norm"), 4 * n.hidden);
+  EXPECT_EQ(added("float32-norms+float32-final-norm"), added("float32-norms"));
+  llama.recompute = Recompute::selective;
+  llama.recompute_modules = {LayerModule::norm};
+  EXPECT_EQ(added("float32-norms"), 4 * n.hidden) << "of the one behind the layers";
+}
+
+TEST(Torchtitan, DiscardsAtOnceWhatIsComputedAgain) {
+  RunConfig llama = small_llama();
+  llama.recompute = Recompute::full;
+  llama.model.vocabulary = 8;
+  EXPECT_LT(forward_of(as(llama, "discarded-at-once")).most, forward_of(as(llama, "frugal")).most);
+}
+
+}  // namespace
+}  // namespace frugal::engine
