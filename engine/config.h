@@ -322,7 +322,13 @@ struct RunConfig : ParallelOptions,
   /// Sums over replicas begin in the last backward pass of a batch. By default they do where that
   /// takes no memory, of a schedule that flushes.
   bool overlaps_sums() const;
-  /// Elements of a bucket of this chunk of a stage, at least.
+  /// A stage has one bucket: what slows passes that hand gradients on delays the stages before it,
+  /// and while these are busy, a stage behind the first has time for its sums.
+  bool sums_at_once(int stage) const {
+    return program.optimizer.buckets == Buckets::own && bucket_size == by_rule && stage > 0 &&
+           !schedule.splits_backward;
+  }
+  /// Elements of a bucket of this chunk of a stage, at least; a chunk's last one may have fewer.
   int64_t bucket_elements(int stage, int chunk) const;
   int ranks() const {
     return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;

@@ -63,11 +63,12 @@ GradientBuckets::GradientBuckets(const Rank& rank,
   int chunk = -1;
   int64_t elements = 0;
   for (const auto& [of, parameters] : in_order(rank, completed)) {
-    if (of != chunk || elements >= rank.config.bucket_elements(rank.stage(), chunk)) {
+    const bool next_chunk = of != chunk && (chunk < 0 || !rank.config.sums_at_once(rank.stage()));
+    if (next_chunk || elements >= rank.config.bucket_elements(rank.stage(), chunk)) {
       buckets_.emplace_back();
-      chunk = of;
       elements = 0;
     }
+    chunk = of;
     for (Parameter* p : parameters) {
       add(rank, *p);
       elements += p->view().size();

@@ -127,9 +127,7 @@ int64_t RunConfig::bucket_elements(int stage, int chunk) const {
     case Buckets::of_25_mib:
       return (int64_t{25} << 20) / static_cast<int64_t>(size_of(gradient_type()));
     default:
-      // What slows a pass that hands a gradient on delays stages before it; a stage behind the
-      // first has time for its sums while these are busy, unless weights' passes come last.
-      if (stage > 0 && !schedule.splits_backward) return std::numeric_limits<int64_t>::max();
+      if (sums_at_once(stage)) return std::numeric_limits<int64_t>::max();
       // What replicas divide is a sum of its own anyway.
       return shards(Shard::optimizer) ? 1 : 4'000'000;
   }

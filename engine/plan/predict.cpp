@@ -123,7 +123,8 @@ class Predicting {
 
   /// Seconds of sums that do not begin in backward passes.
   double late_sums(size_t stage) const {
-    if (costs_.clock.beside.empty()) return prediction_.stages[stage].all_reduce;
+    if (costs_.clock.beside.empty() || run_.sums_at_once(static_cast<int>(stage)))
+      return prediction_.stages[stage].all_reduce;
     double sums = parts_[stage].sums;
     for (int chunk = 0; chunk < run_.chunks && run_.shard != Shard::none; ++chunk)
       sums -= costs_.begun_by(static_cast<int>(stage), chunk);

@@ -82,7 +82,7 @@ RunCosts::RunCosts(const RunConfig& run, const PartCosts& costs, const Links& li
     if (overlaps) {
       auto& beside = clock.beside.emplace_back();
       const int64_t bucket = run.bucket_elements(seat.stage, seat.chunk);
-      for (size_t kind = 0; kind < beside.size(); ++kind)
+      for (size_t kind = 0; kind < beside.size() && !run.sums_at_once(seat.stage); ++kind)
         beside[kind] =
             summing.of(costs.modules(of, parts_.back(),
                                      kind == 0 ? &PartCost::backward : &PartCost::weight_backward),

@@ -72,8 +72,9 @@ TEST(ImportValues, OfMegatronWithADistinctSizeInEveryDimension) {
     "microbatch_size": 4, "microbatches": 11,  // 308 / 4 / d
     "shard": "optimizer", "shard_size": 14,  // d c / 3
     "recompute": "full", "recompute_layers": 1, "attention": "fused", "narrow_logits": true,
-    "narrow_reduction": true, "offload_optimizer": true, "type": "bf16", "optimizer": "momentum",
-    "momentum": 0.8, "learning_rate": 0.003, "weight_decay": 0.02, "clip": 0.7, "seed": 77,
+    "narrow_reduction": true, "overlap_grad_reduce": false, "offload_optimizer": true,
+    "type": "bf16", "optimizer": "momentum", "momentum": 0.8, "learning_rate": 0.003,
+    "weight_decay": 0.02, "clip": 0.7, "seed": 77,
     "program": "megatron-core+flash-attention~copied-logits"})");
   expect_reads(
       "megatron", list, with_ranks(2 * 3 * 6 * 7), fields,
@@ -215,6 +216,22 @@ TEST(ImportValues, OfMegatronArgumentByArgument) {
        "bytes, and its logits' gradients, 1941504 bytes, of each of 4 microbatches"});
 }
 
+TEST(ImportValues, OfMegatronsSums) {
+  const std::string list =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 2 --seq-length 32 --vocab-size 200 "
+      "--micro-batch-size 1 --overlap-grad-reduce ";
+  const auto overlap = [&](const std::string& more, int64_t ranks) {
+    const json given =
+        import_configuration("megatron", list + more, "mine", with_ranks(ranks)).given;
+    return given.value("overlap_grad_reduce", json());
+  };
+  EXPECT_EQ(overlap("", 4), true);
+  EXPECT_EQ(overlap("--bf16 --use-distributed-optimizer", 4), true);
+  EXPECT_EQ(overlap("", 1), json()) << "nothing is summed";
+  EXPECT_EQ(overlap("--use-torch-fsdp2", 4), json()) << "every pass sums";
+  EXPECT_EQ(overlap("--bf16 --grad-reduce-in-bf16", 4), json()) << "which would take memory";
+}
+
 TEST(ImportValues, OfMegatronsBert) {
   expect_reads("megatron",
                "mpirun -np 6 python pretrain_bert.py --num-layers 4 --hidden-size 64 "
@@ -223,7 +240,7 @@ TEST(ImportValues, OfMegatronsBert) {
                {}, with_fields({}, R"({"objective": "masked-token", "causal": false, "layers": 4,
     "hidden_size": 64, "attention_heads": 2, "sequence_length": 32, "vocabulary_size": 200,
     "microbatch_size": 5, "microbatches": 1, "data_parallel_size": 6, "dropout": 0,
-    "attention": "fused", "type": "bf16", "weight_decay": 0.01, "seed": 1234})"));
+    "overlap_grad_reduce": false, "attention": "fused", "type": "bf16", "weight_decay": 0.01, "seed": 1234})"));
 }
 
 /// The number of ranks by each launcher's own manual.
