@@ -107,7 +107,7 @@ struct WeightChoices {
   bool float32_versions = false;       ///< older versions have float32's memory
   bool narrow_sums = false;            ///< gradients are summed in the weights' type
 };
-/// What replicas sum together beside the last backward pass of a batch.
+/// Gradients that replicas sum together beside the last backward pass of a batch.
 enum class Buckets : uint8_t {
   own,          ///< a layer, or as many as it takes
   first_chunk,  ///< parts of the first stage's first chunk; all of any other

@@ -52,7 +52,7 @@ struct Event {
 
 class Replay;
 
-/// What libraries choose by the kind of a GPU; zeros where it is not described.
+/// Choices of libraries by the kind of a GPU; zeros where it is not described.
 struct Libraries {
   int64_t cublas_workspace = 0;              ///< bytes that PyTorch gives a handle of cuBLAS's
   int64_t transformer_engine_workspace = 0;  ///< bytes that TransformerEngine gives its products

@@ -55,7 +55,7 @@ class WeightVersions {
 /// them stay.
 class GatheredWeights final : public WeightSource {
  public:
-  /// When a pass needs weights: alone or last, before a backward pass, or in one. A backward pass
+  /// Time at which a pass needs weights: alone or last, before a backward pass, or in one. A backward pass
   /// is the last to need them.
   enum class Use : uint8_t { alone, before_backward, backward };
 

@@ -1,12 +1,7 @@
 #include "engine/program/behaviour.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <deque>
-#include <mutex>
-#include <tuple>
 
 #include "engine/rank.h"
 #include "kernels/support/error.h"
@@ -24,12 +19,6 @@ std::string_view wide_logits(const RunConfig& config) {
 std::string_view fused_attention(const RunConfig& config) {
   return config.attention == AttentionKind::separate || config.context_parallel > 1
              ? "and attention is not one fused operation of a whole sequence"
-             : "";
-}
-std::string_view one_chunk(const RunConfig& config) {
-  return config.schedule.has_chunks
-             ? "and the schedule has several chunks on a stage, whose neighbours would wait for "
-               "each other"
              : "";
 }
 std::string_view whole_gradients(const RunConfig& config) {
@@ -143,7 +132,7 @@ void make_transformer_engine_workspace(const Occasion& o) {
   hold_workspace(o, o.at.rank.device.libraries().transformer_engine_workspace);
 }
 
-/// What blocks of PyTorch's allocator have more than tensors.
+/// Bytes that blocks of PyTorch's allocator have more than tensors.
 void make_rests_of_blocks(const Occasion& o) {
   hold_workspace(o, int64_t{7} << 20);  // fitted: programs/megatron-core.json
 }
@@ -238,18 +227,6 @@ void scale_and_join(const Occasion& o) {
   o.x = o.at.copied(o.x);
 }
 
-/// Copies a weight in float32, the newer version to where the older one was, and both to each
-/// other's place by way of a third.
-void copy_versions(const Occasion& o) {
-  const View wide{nullptr, accumulation_type(o.x.type()), o.x.shape()};
-  for (int i = 0; i < 4; ++i) o.at.run(Copy{wide, wide});
-}
-
-/// Copies weights out of float32.
-void copy_out(const Occasion& o) {
-  o.at.run(Convert{View{nullptr, accumulation_type(o.x.type()), o.x.shape()}, o.x});
-}
-
 /// Copies a moment into memory that counts as the optimizer's, twice where weights step in
 /// backward.
 void copy_moment(const Occasion& o) {
@@ -277,27 +254,8 @@ template <auto member>
 constexpr Choice optimizer = [](Choices& c) { c.optimizer.*member = true; };
 template <auto member>
 constexpr Choice device = [](Choices& c) { c.device.*member = true; };
-template <auto member>
-constexpr Choice kernel = [](Choices& c) { c.device.kernels.*member = true; };
-template <auto member>
-constexpr Choice message = [](Choices& c) { c.device.messages.*member = true; };
-template <Host host>
-constexpr Choice issued_by = [](Choices& c) { c.device.host = host; };
-template <Norms norms>
-constexpr Choice norms_of = [](Choices& c) { c.device.norms = norms; };
-constexpr Choice triton_attention = [](Choices& c) {
-  c.device.attention.kernels = {"flash-attention-1-triton"};
-};
-constexpr Choice flash_attention_2 = [](Choices& c) {
-  c.device.attention.kernels = {"flash-attention-2"};
-};
-constexpr Choice deterministic_attention = [](Choices& c) {
-  c.device.attention.deterministic = true;
-};
 template <Buckets rule>
 constexpr Choice buckets = [](Choices& c) { c.optimizer.buckets = rule; };
-template <Messages kind>
-constexpr Choice messages = [](Choices& c) { c.device.messages.kind = kind; };
 constexpr Choice separate_projections = [](Choices& c) {
   c.attention.separate_projections = c.mlp.separate_projections = true;
 };
@@ -314,13 +272,6 @@ Behaviour choosing(std::string_view name, std::string_view does, Choice choice,
                    Refusal refusal = nullptr, bool real = true) {
   return {name, Changes::memory, does, {}, choice, refusal, real};
 }
-/// A behaviour of virtual devices alone.
-Behaviour timing(std::string_view name, std::string_view does, Choice choice,
-                 Changes changes = Changes::time, std::string_view instead_of = {},
-                 Refusal refusal = nullptr) {
-  return {name, changes, does, {}, choice, refusal, false, instead_of};
-}
-
 /// Behaviours of the output layer and the loss.
 std::vector<Behaviour> of_logits() {
   return {
@@ -672,93 +623,6 @@ std::vector<Behaviour> of_sums() {
        .instead_of = "first-chunk-buckets"}};
 }
 
-/// Behaviours of a virtual machine's clock.
-std::vector<Behaviour> of_time() {
-  return {
-      timing("bias-kernel", "A product's bias is added by a kernel of its own",
-             kernel<&ExtraKernels::bias>),
-      timing("gelu-kernel", "GELU is a kernel of its own, with its bias",
-             kernel<&ExtraKernels::gelu>),
-      timing("dropout-kernel", "Dropout behind a softmax is a kernel of its own",
-             kernel<&ExtraKernels::dropout>),
-      timing("mask-kernel",
-             "A causal mask is a kernel of its own before the softmax, which then reads all scores",
-             kernel<&ExtraKernels::mask>),
-      timing("dropout-add-kernels", "Bias, dropout and residual behind a block are a kernel each",
-             kernel<&ExtraKernels::dropout_add>),
-      timing("residual-kernel", "The gradient over a residual path is added by a kernel of its own",
-             kernel<&ExtraKernels::residual>),
-      timing("bias-gradient-kernel", "A bias's gradient is summed by a kernel of its own",
-             kernel<&ExtraKernels::bias_gradient>),
-      timing("accumulation-kernel",
-             "A weight's gradient is added to those before it by a kernel of its own",
-             kernel<&ExtraKernels::accumulation>),
-      timing("clipping-kernels",
-             "Gradients are scaled before the optimizer's kernel, and weights copied behind it",
-             kernel<&ExtraKernels::clipping>),
-      timing(
-          "float8-products",
-          "Linear maps cast their operands to 8 bits, with a scale for each tensor, and multiply "
-          "those; gradients of norms, attention and memory stay as they are",
-          kernel<&ExtraKernels::float8>),
-      timing("merge-kernels",
-             "Parts of ring attention are merged by operations of their own, in float32",
-             kernel<&ExtraKernels::merge>),
-      timing("cublas-2023", "Products have the rate of cuBLAS of 2023",
-             kernel<&ExtraKernels::early_products>),
-      timing("pytorch-norms", "Gradients of norms have the rate of PyTorch's own kernels",
-             norms_of<Norms::pytorch>),
-      timing("transformer-engine-norms",
-             "Gradients of norms have the rate of TransformerEngine's kernels",
-             norms_of<Norms::transformer_engine>, Changes::time, "pytorch-norms"),
-      timing("flash-attention-1-triton", "Fused attention is FlashAttention-1 in Triton",
-             triton_attention),
-      timing("flash-attention-2", "Fused attention is FlashAttention-2", flash_attention_2),
-      timing("deterministic-attention",
-             "The backward pass of fused attention sums in one order, which takes longer",
-             deterministic_attention),
-      timing("eager-host", "The host issues operations as eager modules of PyTorch do",
-             issued_by<Host::eager>),
-      timing("transformer-engine-host",
-             "The host issues operations as modules of TransformerEngine do",
-             issued_by<Host::transformer_engine>),
-      timing("division-kernel",
-             "Gradients are divided by the number of replicas, however many there are, by a kernel "
-             "of its own",
-             kernel<&ExtraKernels::division>),
-      {.name = "version-copies",
-       .changes = Changes::time,
-       .does = "Passes of another version of the weights than the one before copy it out of "
-               "float32, and a step with two versions copies each weight four times",
-       .effects = {{Event::version_used, Event::version_used, copy_out},
-                   {Event::weight_stepped, Event::weight_stepped, copy_versions}},
-       .real = false},
-      timing("synchronised-passes", "The host waits for the device before and after each pass",
-             device<&DeviceRules::host_waits_around_passes>),
-      timing(
-          "batch-on-every-stage",
-          "Every stage fetches the batch before each forward pass, and computes nothing meanwhile",
-          device<&DeviceRules::fetches_batches>),
-      timing("blocking-messages", "Both ends of a message, and their hosts, wait until it is there",
-             messages<Messages::blocking>, Changes::messages, "exchanged-messages"),
-      timing("exchanged-messages",
-             "A stage sends and receives in one exchange with a neighbour, "
-             "which begins when both are ready, and waits for it",
-             messages<Messages::exchanged>, Changes::messages, "blocking-messages", one_chunk),
-      timing("buffered-messages",
-             "The sender of a message that is exchanged is through with it when the last 4 MiB are "
-             "in a buffer",
-             message<&MessageRules::buffered>, Changes::messages),
-      timing("shared-ports",
-             "Exchanges of all stages of a node with other nodes go on at the same time, and share "
-             "the node's ports",
-             message<&MessageRules::shared_ports>, Changes::messages),
-      timing("sharded-messages",
-             "Tensor-parallel ranks that have the same to send send a part of it each, and gather "
-             "the parts",
-             message<&MessageRules::sharded>, Changes::messages)};
-}
-
 }  // namespace
 }  // namespace effects
 
@@ -767,138 +631,11 @@ const std::vector<Behaviour>& behaviours() {
     using namespace effects;
     std::vector<Behaviour> list;
     for (const auto& some : {of_logits(), of_layers(), of_attention(), of_steps(), of_sums(),
-                             of_libraries(), of_megatron(), of_divided(), of_time()})
+                             of_libraries(), of_megatron(), of_divided(), of_kernels(), of_hosts()})
       list.insert(list.end(), some.begin(), some.end());
     return list;
   }();
   return all;
-}
-
-const std::map<std::string_view, ModelEvent>& kernel_events() {
-  static const std::map<std::string_view, ModelEvent> events = {
-      {"layer-ends", ModelEvent::layer_ends},
-      {"layer-gradient-read", ModelEvent::layer_gradient_read},
-      {"attention-gradient-begins", ModelEvent::attention_gradient_begins},
-      {"logits-made", ModelEvent::logits_made},
-      {"loss-gradient-begins", ModelEvent::loss_gradient_begins},
-      {"unit-gathered", ModelEvent::unit_gathered},
-      {"unit-gradients-complete", ModelEvent::unit_gradients_complete},
-      {"moment-read", ModelEvent::moment_read}};
-  return events;
-}
-
-namespace {
-
-/// Kernels of files that were read, with their behaviours, which stay where they are.
-struct KnownKernel {
-  ProgramKernel kernel;
-  Behaviour behaviour;
-};
-std::mutex kernels_guard;
-std::deque<KnownKernel>& known_kernels() {
-  static std::deque<KnownKernel> all;
-  return all;
-}
-
-}  // namespace
-
-std::string term_of(const Behaviour& behaviour) {
-  const std::scoped_lock lock(kernels_guard);
-  for (const auto& [kernel, of] : known_kernels()) {
-    if (&of != &behaviour) continue;
-    const auto is_at = [&](const auto& event) { return event.second == kernel.at; };
-    return fmt::format("{}*{}*{}", std::ranges::find_if(kernel_events(), is_at)->first,
-                       kernel.bytes, kernel.launches);
-  }
-  return std::string(behaviour.name);
-}
-
-const Behaviour& behaviour_of(const ProgramKernel& kernel) {
-  const std::scoped_lock lock(kernels_guard);
-  std::deque<KnownKernel>& all = known_kernels();
-  const auto same = [&](const KnownKernel& one) {
-    const ProgramKernel& k = one.kernel;
-    return std::tie(k.name, k.does, k.at, k.bytes, k.launches) ==
-           std::tie(kernel.name, kernel.does, kernel.at, kernel.bytes, kernel.launches);
-  };
-  if (const auto found = std::ranges::find_if(all, same); found != all.end())
-    return found->behaviour;
-  KnownKernel& known = all.emplace_back(KnownKernel{kernel, {}});
-  known.behaviour = {.name = known.kernel.name,
-                     .changes = Changes::time,
-                     .does = known.kernel.does,
-                     .effects = {effects::kernel(kernel.at, kernel.bytes, kernel.launches)},
-                     .real = false};
-  return known.behaviour;
-}
-
-namespace {
-
-/// Order of behaviours in a program: those of behaviours(), then kernels of files by name.
-auto order_of(const Behaviour* behaviour) {
-  const auto& own = behaviours();
-  const std::less<> before;
-  const bool listed = !before(behaviour, own.data()) && before(behaviour, own.data() + own.size());
-  return std::tuple{listed ? behaviour - own.data() : std::ssize(own), behaviour->name,
-                    listed ? nullptr : behaviour};
-}
-
-}  // namespace
-
-void Program::add(const Behaviour& behaviour) {
-  std::erase_if(behaviours_,
-                [&](const Behaviour* one) { return one->name == behaviour.instead_of; });
-  const auto place = std::ranges::lower_bound(behaviours_, order_of(&behaviour), {}, order_of);
-  if (place == behaviours_.end() || *place != &behaviour) behaviours_.insert(place, &behaviour);
-  resolve();
-}
-
-void Program::remove(const Behaviour& behaviour) {
-  std::erase(behaviours_, &behaviour);
-  resolve();
-}
-
-bool Program::remove_kernel(std::string_view name) {
-  const auto is_it = [&](const Behaviour* one) {
-    return one->name == name && std::get<0>(order_of(one)) == std::ssize(engine::behaviours());
-  };
-  const bool found = std::erase_if(behaviours_, is_it) > 0;
-  if (found) resolve();
-  return found;
-}
-
-bool Program::has(std::string_view behaviour) const {
-  return std::ranges::find(behaviours_, behaviour, &Behaviour::name) != behaviours_.end();
-}
-
-void Program::resolve() {
-  static_cast<Choices&>(*this) = {};
-  heard_.reset();
-  for (const Behaviour* behaviour : behaviours_) {
-    if (behaviour->choose != nullptr) behaviour->choose(*this);
-    for (const Effect& effect : behaviour->effects)
-      for (const ModelEvent event : {effect.at, effect.until})
-        heard_.set(static_cast<size_t>(event));
-  }
-}
-
-void check_behaviours(const RunConfig& config) {
-  for (const Behaviour* behaviour : config.program.behaviours()) {
-    if (behaviour->refusal == nullptr) continue;
-    if (const std::string_view why = behaviour->refusal(config); !why.empty())
-      throw InputError(fmt::format("the program {} has {}, {}; take it out (program={}~{})",
-                                   config.program.name, behaviour->name, why, config.program.name,
-                                   behaviour->name));
-  }
-}
-
-void check_behaviours_on_real(const Program& program, const std::string& on) {
-  for (const Behaviour* behaviour : program.behaviours())
-    if (!behaviour->real)
-      throw InputError(
-          fmt::format("the program {} has {}, which a virtual device alone can have, and on is "
-                      "{}; give program={}:real, or on=virtual:MACHINE",
-                      program.name, behaviour->name, on, program.name));
 }
 
 }  // namespace frugal::engine

@@ -30,6 +30,18 @@ struct Behaviour {
   std::string_view instead_of = {};
 };
 
+namespace effects {
+
+/// A behaviour of virtual devices alone.
+Behaviour timing(std::string_view name, std::string_view does, void (*choose)(Choices&),
+                 Changes changes = Changes::time, std::string_view instead_of = {},
+                 std::string_view (*refusal)(const RunConfig&) = nullptr);
+/// Behaviours of a virtual machine's clock: kernels, and hosts with their messages.
+std::vector<Behaviour> of_kernels();
+std::vector<Behaviour> of_hosts();
+
+}  // namespace effects
+
 /// All of them, in the order of documentation.
 const std::vector<Behaviour>& behaviours();
 

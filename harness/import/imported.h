@@ -32,7 +32,7 @@ struct Imported {
   std::vector<Part> unknown;          ///< what nobody knows: the nearest names that are known
   std::vector<Part> assumed;          ///< fields that it does not say: by which default
   std::vector<std::string> left_out;  ///< what of a script was not followed, in words
-  /// Which number of the other program the run's peak stands for; empty: none.
+  /// The number of the other program that the run's peak stands for; empty: none.
   std::string predicts;
   /// What makes another model of it than frugal has: such a model is not run.
   std::vector<std::string> other_model;

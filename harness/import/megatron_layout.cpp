@@ -147,7 +147,7 @@ void MegatronReader::read_shard() {
   read_overlap(what);
 }
 
-/// When replicas sum gradients: behind the last backward pass, unless they are told to do so beside
+/// Time at which replicas sum gradients: behind the last backward pass, unless they are told to do so beside
 /// it. `what`: that replicas divide.
 void MegatronReader::read_overlap(const std::string& what) {
   const char* const name = "--overlap-grad-reduce";

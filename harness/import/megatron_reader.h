@@ -92,7 +92,7 @@ class MegatronReader {
   void read_scores();
   void read_loss();
   void read_program();
-  /// Whether the list is of a time since Megatron-Core, by arguments that came with it.
+  /// True if the list is of a time since Megatron-Core, by arguments that came with it.
   bool is_core() const;
   void read_deferred_gradients();
   void read_recomputation();

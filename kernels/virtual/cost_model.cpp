@@ -16,7 +16,7 @@ double either(double own, const Machine& machine) {
   return own > 0 ? own : machine.network_fraction;
 }
 
-/// Of the memory's peak, that the gradients of norms reach.
+/// Fraction of the memory's peak that the gradients of norms reach.
 double norm_fraction(const Machine& machine, Norms norms) {
   const double own = norms == Norms::pytorch              ? machine.pytorch_norm_fraction
                      : norms == Norms::transformer_engine ? machine.engine_norm_fraction

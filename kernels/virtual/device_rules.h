@@ -32,10 +32,10 @@ struct ExtraKernels {
   bool operator==(const ExtraKernels&) const = default;
 };
 
-/// What issues operations: their launches alone, eager modules of PyTorch, or TransformerEngine's.
+/// Issuer of operations: their launches alone, eager modules of PyTorch, or TransformerEngine's.
 enum class Host : uint8_t { launches, eager, transformer_engine };
 
-/// Whose kernels compute the gradients of norms.
+/// Owner of the kernels that compute the gradients of norms.
 enum class Norms : uint8_t { own, pytorch, transformer_engine };
 
 /// Rules by which stages exchange messages.
@@ -65,7 +65,7 @@ struct DeviceRules {
   bool fetches_batches = false;
   /// Memory comes from PyTorch's caching allocator (kernels/virtual/pytorch_allocator.h).
   bool caching_allocator = false;
-  /// Its segments grow (expandable_segments:True).
+  /// Segments of that allocator grow (expandable_segments:True).
   bool expandable_segments = false;
   /// A communicator of all devices has buffers in each device's memory, beside all that is counted.
   bool communicator_buffers = false;

@@ -98,6 +98,36 @@ std::vector<Machine::Tile> read_tiles(const JsonObject& device) {
   return tiles;
 }
 
+/// Rates of kinds of products and norms, and what hosts of programs take for an operation.
+void read_rates(const JsonObject& device, const ParameterReader& read, Machine& machine) {
+  const auto optional = [&](std::string_view key) {
+    return device.has(key) ? read.fraction(key) : 0;
+  };
+  machine.gemm_2023 = optional("gemm_2023");
+  machine.gemm_float8 = optional("gemm_float8");
+  if (device.has("flops_float8")) machine.flops_float8 = read.positive("flops_float8", "FLOP/s");
+  machine.gemm_accumulated = optional("gemm_accumulated");
+  machine.pytorch_norm_fraction = optional("pytorch_norm_fraction");
+  machine.engine_norm_fraction = optional("engine_norm_fraction");
+  const auto overhead = [&](std::string_view key, double otherwise) {
+    return device.has(key) ? read.positive(key, "s") : otherwise;
+  };
+  machine.eager_overhead = overhead("eager_overhead", machine.launch_overhead);
+  machine.engine_overhead = overhead("engine_overhead", machine.eager_overhead);
+}
+
+/// Workspaces of libraries, and what chooses them.
+void read_libraries(const JsonObject& device, const ParameterReader& read, Machine& machine) {
+  Libraries& libraries = machine.libraries;
+  libraries.multiprocessors = machine.multiprocessors;
+  if (device.has("compute_capability"))
+    libraries.compute_capability = read.positive("compute_capability", "1");
+  if (device.has("cublas_workspace"))
+    libraries.cublas_workspace = read.whole("cublas_workspace", "B");
+  if (device.has("transformer_engine_workspace"))
+    libraries.transformer_engine_workspace = read.whole("transformer_engine_workspace", "B");
+}
+
 void read_device(const JsonObject& device, Machine& machine) {
   device.allow_only({"flops_bf16",
                      "flops_f32",
@@ -147,30 +177,10 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.kernel_latency = read.positive("kernel_latency", "s");
   machine.gemm_fraction = read.fraction("gemm_fraction");
   machine.gemm_sustained = read.fraction("gemm_sustained");
-  const auto optional = [&](std::string_view key) {
-    return device.has(key) ? read.fraction(key) : 0;
-  };
-  machine.gemm_2023 = optional("gemm_2023");
-  machine.gemm_float8 = optional("gemm_float8");
-  if (device.has("flops_float8")) machine.flops_float8 = read.positive("flops_float8", "FLOP/s");
-  machine.gemm_accumulated = optional("gemm_accumulated");
-  machine.pytorch_norm_fraction = optional("pytorch_norm_fraction");
-  machine.engine_norm_fraction = optional("engine_norm_fraction");
-  const auto overhead = [&](std::string_view key, double otherwise) {
-    return device.has(key) ? read.positive(key, "s") : otherwise;
-  };
-  machine.eager_overhead = overhead("eager_overhead", machine.launch_overhead);
-  machine.engine_overhead = overhead("engine_overhead", machine.eager_overhead);
+  read_rates(device, read, machine);
   machine.attention_fraction = read.fraction("attention_fraction");
   if (device.has("batch_overhead")) machine.batch_overhead = read.positive("batch_overhead", "s");
-  Libraries& libraries = machine.libraries;
-  libraries.multiprocessors = machine.multiprocessors;
-  if (device.has("compute_capability"))
-    libraries.compute_capability = read.positive("compute_capability", "1");
-  if (device.has("cublas_workspace"))
-    libraries.cublas_workspace = read.whole("cublas_workspace", "B");
-  if (device.has("transformer_engine_workspace"))
-    libraries.transformer_engine_workspace = read.whole("transformer_engine_workspace", "B");
+  read_libraries(device, read, machine);
   machine.tiles = read_tiles(device);
 }
 

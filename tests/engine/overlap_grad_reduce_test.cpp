@@ -253,7 +253,7 @@ TEST(Buckets, AreThoseOfThePrograms) {
   EXPECT_FALSE(c.overlaps_sums());
 }
 
-/// By default they overlap where that takes no memory, with a schedule that flushes.
+/// Sums overlap by default where that takes no memory, with a schedule that flushes.
 TEST(OverlappedSums, AreTheDefault) {
   RunConfig c = small_gpt();
   EXPECT_FALSE(c.overlaps_sums());

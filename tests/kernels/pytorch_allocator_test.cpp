@@ -106,7 +106,7 @@ TEST(PyTorchAllocator, KeepsItsBlocksApart) {
   EXPECT_GE(allocator.reserved(), reserved);
 }
 
-/// What one stream gave back no other gets.
+/// Memory that one stream gave back no other gets.
 TEST(PyTorchAllocator, KeepsStreamsApart) {
   for (const bool expandable : {false, true}) {
     PyTorchAllocator allocator(plenty, expandable);

@@ -91,7 +91,7 @@ TEST(MegatronCore, SumsTheGradientOfQueriesByPartsOfAGpu) {
       (parts - 1) * 4 * context);
 }
 
-/// What a backward pass has of a loss and a forward pass has not where it has logits in 2 and in 4
+/// Bytes that a backward pass has of a loss and a forward pass has not where it has logits in 2 and in 4
 /// bytes: three statistics and a loss of each token.
 int64_t of_loss(const RunConfig& c) { return 4 * 4 * c.model.sequence * c.micro_batch; }
 
@@ -141,7 +141,7 @@ TEST(MegatronCore, DefersGradientsOfTheOutputLayer) {
             2 * (2 * n.hidden + 2 * n.logits));
 }
 
-/// Without TransformerEngine: a softmax in 4 bytes that its dropped copy of 2 is made of, and
+/// Layers without TransformerEngine: a softmax in 4 bytes that its dropped copy of 2 is made of, and
 /// memory of one layer's scores that stays.
 TEST(MegatronCore, HasScoresBesideThoseOfLayers) {
   const RunConfig gpt = small_gpt();
