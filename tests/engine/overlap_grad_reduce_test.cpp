@@ -236,10 +236,10 @@ TEST(Buckets, AreThoseOfThePrograms) {
   RunConfig c = small_gpt();
   c.data_parallel = c.pipeline_parallel = 2;
   constexpr int64_t all = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(c.bucket_elements(0, 0), 4'000'000);
+  EXPECT_EQ(c.bucket_elements(0, 0), 10'000'000);
   EXPECT_EQ(c.bucket_elements(1, 0), all);
   c.schedule = ScheduleKind::zero_bubble_h1;
-  EXPECT_EQ(c.bucket_elements(1, 0), 4'000'000);
+  EXPECT_EQ(c.bucket_elements(1, 0), 10'000'000);
   c.program = find_program("first-chunk-buckets");
   EXPECT_EQ(c.bucket_elements(0, 0), 40'000'000);
   EXPECT_EQ(c.bucket_elements(0, 1), all);
