@@ -163,9 +163,11 @@ Table record_rows(const std::vector<Record>& records) {
     std::vector<std::string> behind;
     RunSettings settings;
     settings.config = record.config;
-    for (const Field* field : configuration)
-      behind.push_back(has_configuration(record.config) ? field->type.text(field->get(settings))
-                                                        : "");
+    for (const Field* field : configuration) {
+      const nlohmann::json value = field->get(settings);
+      const bool open = value.is_null() && field->type.is_switch();
+      behind.push_back(has_configuration(record.config) && !open ? field->type.text(value) : "");
+    }
     for (const std::string& text :
          {nlohmann::json(record.options).dump(), record.rounds, record.fingerprint, record.machine,
           record.program, build_of(record), record.started, record.ended, record.command})
