@@ -104,7 +104,8 @@ std::vector<Band> find_bands(const std::string& machine, const RunConfig& run) {
 }
 
 std::optional<Band> find_band(const Record& record) {
-  const bool whole = record.on.starts_with("virtual:") && record.scale == 1;
+  const bool whole = record.on.starts_with("virtual:") && record.scale == 1 && !record.modelled &&
+                     !record.lone_stages;
   const double peak = record.utilization ? record.utilization->data_sheet_peak.value_or(0) : 0;
   if (!whole || !record.work || !record.flops || peak == 0) return std::nullopt;
   const double busy = record.flops->hardware / peak;  // of each device

@@ -235,6 +235,9 @@ TEST(PrintedMachines, OfBandsOfPublishedRuns) {
     EXPECT_FALSE(find_band(r));
     EXPECT_TRUE(find_bands(band["machine"].get<std::string>() + "#12345678", r.config).empty());
     r.scale = 1;
+    r.lone_stages.emplace();
+    EXPECT_FALSE(find_band(r));
+    r.lone_stages.reset();
     r.config.program = find_program("rotary-tables");
     EXPECT_FALSE(find_band(r));
   }
