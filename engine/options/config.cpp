@@ -130,7 +130,7 @@ int64_t RunConfig::bucket_elements(int stage, int chunk) const {
       if (sums_at_once(stage)) return std::numeric_limits<int64_t>::max();
       // What replicas divide is a sum of its own anyway. Latencies, which grow with replicas, cost
       // small models more than smaller buckets save; a layer of a large one is a bucket.
-      return shards(Shard::optimizer) ? 1 : std::max<int64_t>(10'000'000, 600'000 * replicas);
+      return shards(Shard::optimizer) ? 1 : std::max<int64_t>(10'000'000, 1'000'000 * replicas);
   }
 }
 

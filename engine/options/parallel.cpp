@@ -197,7 +197,7 @@ void ShardOptions::describe(Fields<ShardOptions>& f) {
       .usually_follows();
   f.number("bucket_size", &S::bucket_size, {0, most_elements},
            "Elements of a bucket, at least, to the end of a layer; auto: as many as the program's, "
-           "which are 10 million of frugal's own, or 600,000 for each replica")
+           "which are 10 million of frugal's own, or a million for each replica")
       .zero("auto", "the program's")
       .needs([](const S& s) { return s.overlap_grad_reduce != false; }, "overlap_grad_reduce")
       .draws({0, 1, 3000});

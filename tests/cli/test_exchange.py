@@ -33,10 +33,10 @@ LLAMA_8B = (["--world-size", "8"],
              "--profile", "--profile-step-start", "--profile-step-end", "--empty-unused-memory-level"}, 8030261248)
 LLAMA_70B = (["--world-size", "128", "--vocabulary", "131072"],
              {"layers": 80, "chunks": 2, "schedule": "interleaved", "sequence_parallel": True, "microbatches": 256,
-              "data_parallel_size": 4, "seed": 28, "shard": "optimizer",
+              "data_parallel_size": 4, "seed": 28, "shard": "optimizer", "overlap_grad_reduce": True,
               "rotary": {"base": 5e5, "factor": 8, "bands": {"low": 1, "high": 4, "original": 8192}}},
              {"--use-precision-aware-optimizer", "--main-grads-dtype",
-              "--overlap-grad-reduce", "--overlap-param-gather",
+              "--overlap-param-gather",
               "--defer-embedding-wgrad-compute", "--wgrad-deferral-limit", "--overlap-p2p-communication-warmup-flush"},
              70599843840)
 SC21 = (["--world-size", "1536", "--vocabulary", "50257"],
@@ -51,7 +51,7 @@ TR1 = (["--world-size", "512", "--vocabulary", "50257"],
 RUN = {"gpt3-175b": GPT3, "llama3-8b-fp8": LLAMA_8B, "llama3-70b": LLAMA_70B, "sc21-145b": SC21, "tr1-13b": TR1}
 MISSING_OF_MIXTRAL = {"--num-experts", "--moe-router-topk", "--moe-router-load-balancing-type", "--moe-aux-loss-coeff",
                       "--moe-grouped-gemm", "--moe-token-dispatcher-type", "--expert-model-parallel-size",
-                      "--overlap-param-gather", "--overlap-grad-reduce",
+                      "--overlap-param-gather",
                       "--no-masked-softmax-fusion"}
 
 
