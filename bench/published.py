@@ -165,6 +165,14 @@ def others(row, _):
 SETS = {"megatron-ci": megatron_ci, "simumax": simumax, "torchtitan": torchtitan, "llm-foundry": llm_foundry, "others": others}
 
 
+def is_of(row, rows):
+    """Whether each key has one of its values; of an object in a column, "column.key"."""
+    def value(key):
+        column, _, part = key.partition(".")
+        return row[column][part] if part else row[column]
+    return all(value(key) in values for key, values in rows.items())
+
+
 def rows_of(name, folder=ROOT / "published"):
     """[(number of the row, what it becomes)]"""
     document = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
@@ -172,8 +180,7 @@ def rows_of(name, folder=ROOT / "published"):
     for number, values in enumerate(document["rows"]):
         row = dict(zip(document["columns"], values))
         one = SETS[name](row, document) | {"set": name, "row": number, "gpu": row["gpu"]}
-        one["used_for"] = [use["for"] for use in document["used_for"]
-                           if all(row[key] in values for key, values in use["rows"].items())]
+        one["used_for"] = sorted({use["of"] for use in document["used_for"] if is_of(row, use["rows"])})
         found.append(one)
     return found
 

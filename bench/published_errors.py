@@ -70,7 +70,7 @@ def groups(lines, what):
             found[line["group"]].append(e)
     if len(found) > 1:
         found["all"] = errors(lines, what)
-    check = [line for line in lines if not line["used_for"]]
+    check = [line for line in lines if what not in line["used_for"]]
     if errors(check, what) and len(errors(check, what)) < len(errors(lines, what)):
         found["that set no number"] = errors(check, what)
     return {group: summary(values) for group, values in found.items()}
@@ -159,7 +159,7 @@ def bands(lines):
     found = collections.defaultdict(list)
     for line in lines:
         e = error(line, "time")
-        if e is not None and not line["used_for"] and not has_float8(line):
+        if e is not None and "time" not in line["used_for"] and not has_float8(line):
             found[json.dumps(class_of(line))].append(abs(e))
     return [json.loads(kind) | {"count": len(sizes), "median": round(statistics.median(sizes), 4), "largest": round(max(sizes), 4)}
             for kind, sizes in sorted(found.items())]

@@ -38,7 +38,7 @@ def published_sets(path):
             if said:
                 why[said] = why.get(said, 0) + 1
         programs = sorted({judging.base_of(line["program"]) for line in lines if "program" in line})
-        used = [f"{use['for']}: {' and '.join(f'{key} {values}' for key, values in use['rows'].items())}" for use in document["used_for"]]
+        used = [f"{use['for']} ({use['of']}): {' and '.join(f'{key} {values}' for key, values in use['rows'].items())}" for use in document["used_for"]]
         rows.append([f"[{name}](../published/{name}.json)", document["source"], ", ".join(f"`{program}`" for program in programs),
                      "; ".join(f"{count}: {words}" for words, count in why.items()), "; ".join(used) or "nothing", str(len(lines))])
     return table(["set", "source", "predicted as", "not counted", "used to set", "rows"], 1, rows)

@@ -41,8 +41,9 @@ class Data(unittest.TestCase):
             for row in document["rows"]:
                 self.assertEqual(len(row), len(document["columns"]), f"{name}: {row}")
             for use in document["used_for"]:
-                self.assertEqual(set(use), {"for", "rows"})
-                self.assertLessEqual(set(use["rows"]), set(document["columns"]))
+                self.assertEqual(set(use), {"for", "of", "rows"})
+                self.assertIn(use["of"], judging.WHAT)
+                self.assertLessEqual({key.partition(".")[0] for key in use["rows"]}, set(document["columns"]))
 
     def test_rows_that_a_number_was_fitted_to_are_named(self):
         """Of machines and programs: what was fitted says to which set, which says which number."""
@@ -90,6 +91,11 @@ class Rows(unittest.TestCase):
         self.assertEqual(said["activation_checkpoint"], {"mode": "selective", "selective_ac_option": "op"})
         self.assertIs(tomllib.loads(published.rows_of("torchtitan")[2]["given"][1])["float8"]["enable_float8_linear"], True)
 
+    def test_rows_that_set_a_number(self):
+        row = {"gpu": "a", "model": {"layers": 12}}
+        self.assertEqual([published.is_of(row, rows) for rows in ({"gpu": ["a", "b"], "model.layers": [6, 12]}, {"gpu": ["b"]}, {"model.layers": [6]}, {})],
+                         [True, False, False, True])
+
     def test_arguments_as_lines(self):
         self.assertEqual(published.yaml({"--a": True, "--b": False, "--c": 3, "--d": "x", "--e": "(0 1)", "--f": 1e-5}),
                          'MODEL_ARGS:\n  --a: true\n  --c: 3\n  --d: x\n  --e: "(0 1)"\n  --f: 1e-05\n')
@@ -126,7 +132,7 @@ class Rows(unittest.TestCase):
         asked = next(row for row in published.rows_of("megatron-ci") if row["name"] == "bert_mcore_tp1_pp2, dev" and row["gpu"] == "a100")
         mine = next(one for one in lines if one["set"] == "megatron-ci" and one["row"] == asked["row"])
         sizes = sorted(abs(one["time"]["predicted"] - one["time"]["published"]) / one["time"]["published"] for one in lines
-                       if one["machine"] == mine["machine"] and one["program"] == mine["program"] and not one["left_out"] and not one["used_for"]
+                       if one["machine"] == mine["machine"] and one["program"] == mine["program"] and not one["left_out"] and "time" not in one["used_for"]
                        and one["sequence"] < 8192 and one["nodes"] == 1 and one["seconds_per_launch"] < 50e-6)
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / asked["given"][0]
@@ -168,8 +174,8 @@ class Judging(unittest.TestCase):
         self.assertAlmostEqual(found["g"]["mean"], 0.15)
         self.assertAlmostEqual(found["all"]["largest"], -0.2)
         self.assertEqual(judging.groups(lines, "memory"), {})
-        check = judging.groups([*lines, line(103, used_for=["a number"])], "time")
-        self.assertEqual([(group, one["count"]) for group, one in check.items()], [("g", 3), ("h", 1), ("all", 4), ("that set no number", 3)])
+        check = judging.groups([*lines, line(103, used_for=["time"]), line(104, used_for=["memory"])], "time")
+        self.assertEqual([(group, one["count"]) for group, one in check.items()], [("g", 4), ("h", 1), ("all", 5), ("that set no number", 4)])
 
     def test_the_worst_have_a_reason_by_what_the_row_is(self):
         lines = [line(100.1), line(50, techniques={"float8": {"recipe": "r"}}), line(70, seconds_per_launch=4.9e-5), line(160)]
@@ -200,7 +206,7 @@ class Judging(unittest.TestCase):
 
     def test_bands_by_machine_program_and_class(self):
         lines = [line(90), line(130), line(95), line(80, sequence=8192), line(70, nodes=2), line(50, seconds_per_launch=1e-6),
-                 line(1, used_for=["a constant"]), line(1, techniques={"float8": {}}, left_out="x"), line(1, techniques={"precision": ", fp8"})]
+                 line(1, used_for=["time"]), line(1, techniques={"float8": {}}, left_out="x"), line(1, techniques={"precision": ", fp8"})]
         found = {(one["host_bound"], one["long"], one["several_nodes"]): (one["count"], one["median"], one["largest"])
                  for one in judging.bands(lines)}
         self.assertEqual(found, {(False, False, False): (3, 0.1, 0.3), (False, True, False): (1, 0.2, 0.2),
