@@ -98,13 +98,18 @@ std::string ImportReport::answer() const {
     const Memory* const memory = memory_of(run);
     const std::string peak =
         memory == nullptr ? "" : fmt::format("{} of ", format_bytes(memory->peak_total).text());
+    const std::string reserved =
+        memory != nullptr && memory->reserved.value_or(0) > memory->peak_total
+            ? fmt::format(", for which its allocator reserves {}",
+                          format_bytes(*memory->reserved).text())
+            : "";
     const int ranks = run.config.ranks();
     const std::string fits = run.status == Status::oom ? "does not fit"
                              : run.ok()                ? "fits"
                                                        : std::string(name_of(run.status));
-    text +=
-        fmt::format("It {}: a rank needs {}{} on {}, {} {}.\n", fits, peak,
-                    format_bytes(capacity).text(), run.on, ranks, ranks == 1 ? "rank" : "ranks");
+    text += fmt::format("It {}: a rank needs {}{} on {}, {} {}{}.\n", fits, peak,
+                        format_bytes(capacity).text(), run.on, ranks, ranks == 1 ? "rank" : "ranks",
+                        reserved);
     if (!imported.predicts.empty())
       text += wrapped(fmt::format("That is {}.", imported.predicts), 120, 0) + "\n";
     if (const auto& times = run.samples(metric::step_time); !times.empty())
