@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
@@ -63,12 +64,13 @@ TEST(MachineFile, IsReadWithOtherValues) {
     if (values.contains(parameter.key)) {
       EXPECT_EQ(parameter.value, values.at(parameter.key));
     }
-    EXPECT_EQ(parameter.whole, parameter.key == "device.memory_capacity" ||
-                                   parameter.key == "device.multiprocessors" ||
-                                   parameter.key == "network.devices_per_node" ||
-                                   parameter.key == "network.host_memory")
-        << parameter.key;
-    const bool part = parameter.unit == "1" && !parameter.whole;
+    const std::set<std::string> whole{
+        "device.memory_capacity",  "device.multiprocessors",
+        "device.cublas_workspace", "network.devices_per_node",
+        "network.host_memory",     "device.transformer_engine_workspace"};
+    EXPECT_EQ(parameter.whole, whole.contains(parameter.key)) << parameter.key;
+    const bool part =
+        parameter.unit == "1" && !parameter.whole && parameter.key != "device.compute_capability";
     EXPECT_EQ(parameter.most == 1, part) << parameter.key;
   }
   const auto with = [](const char* key, double value) {
