@@ -9,6 +9,22 @@
 
 namespace frugal::harness {
 
+namespace {
+
+nlohmann::json to_json(const std::vector<Machine::GroupRates>& groups) {
+  auto list = nlohmann::json::array();
+  for (const Machine::GroupRates& one : groups)
+    list.push_back({{"ranks", one.ranks},
+                    {"apart", one.apart},
+                    {"all_reduce", one.all_reduce},
+                    {"all_gather", one.all_gather},
+                    {"reduce_scatter", one.reduce_scatter},
+                    {"source", "the machine's file"}});
+  return list;
+}
+
+}  // namespace
+
 bool was_measured(const Machine& machine) { return !machine.operations.empty(); }
 
 std::string hash_of_values(const Machine& machine) {
@@ -16,7 +32,11 @@ std::string hash_of_values(const Machine& machine) {
   for (const auto& parameter : machine.parameters)
     values += fmt::format(" {}={}", parameter.key, parameter.value);
   for (const auto& tile : machine.tiles) values += fmt::format(" {}x{}", tile.m, tile.n);
-  if (was_measured(machine)) values += " " + to_json(machine.operations).dump();
+  if (was_measured(machine)) values += " " + kernels::to_json(machine.operations).dump();
+  nlohmann::json attention = kernels::to_json(machine.attention);
+  for (nlohmann::json& one : attention) one.erase("source");
+  if (!attention.empty()) values += " " + attention.dump();
+  if (!machine.groups.empty()) values += " " + to_json(machine.groups).dump();
   return hash_of(values);
 }
 
@@ -42,7 +62,10 @@ std::string file_of(const Machine& machine) {
   for (const Machine::Tile& tile : machine.tiles)
     file["device"]["tiles"]["value"].push_back({tile.m, tile.n});
   if (was_measured(machine))
-    file["operations"] = {{"source", machine.description}, {"forms", to_json(machine.operations)}};
+    file["operations"] = {{"source", machine.description},
+                          {"forms", kernels::to_json(machine.operations)}};
+  if (!machine.attention.empty()) file["attention"] = kernels::to_json(machine.attention);
+  if (!machine.groups.empty()) file["network"]["groups"] = to_json(machine.groups);
   return file.dump();
 }
 

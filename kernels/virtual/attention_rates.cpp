@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace frugal::kernels {
 namespace {
@@ -73,6 +74,25 @@ std::vector<AttentionRates> read_attention_rates(const JsonObject& machine) {
     all.push_back(rates);
   }
   return all;
+}
+
+nlohmann::json to_json(const std::vector<AttentionRates>& all) {
+  auto list = nlohmann::json::array();
+  for (const AttentionRates& one : all)
+    list.push_back({{"kernel", one.kernel},
+                    {"head_size", one.head_size},
+                    {"causal", one.causal},
+                    {"sequence", one.sequence},
+                    {"forward", one.forward},
+                    {"backward", one.backward},
+                    {"forward_dropout", one.forward_dropout},
+                    {"backward_dropout", one.backward_dropout},
+                    {"deterministic", one.deterministic},
+                    {"blocks", one.blocks},
+                    {"forward_ramp", one.forward_ramp},
+                    {"backward_ramp", one.backward_ramp},
+                    {"source", one.source}});
+  return list;
 }
 
 AttentionClock::AttentionClock(const std::vector<AttentionRates>& all,

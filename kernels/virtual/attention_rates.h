@@ -63,5 +63,7 @@ class AttentionClock {
 /// …] and, of each, optionally {"forward_dropout", "backward_dropout", "deterministic", "blocks",
 /// "forward_ramp", "backward_ramp"}. Throws InputError.
 std::vector<AttentionRates> read_attention_rates(const JsonObject& machine);
+/// Document that read_attention_rates() reads.
+nlohmann::json to_json(const std::vector<AttentionRates>& all);
 
 }  // namespace frugal::kernels

@@ -111,8 +111,8 @@ CostModel::Kernels CostModel::kernels_of(const FusedAttentionBackward& backward)
       slowed(kernel_latency_ + std::max(backward.cost().bytes * seconds_per_byte_, arithmetic))};
 }
 
-/// Kernels of a part of 2 bytes an element, converted to float32 (6), two differences (12 each) and a
-/// product (8) with the sigmoid of each row, of which one kernel has 10.
+/// Kernels of a part of 2 bytes an element, converted to float32 (6), two differences (12 each) and
+/// a product (8) with the sigmoid of each row, of which one kernel has 10.
 CostModel::Kernels CostModel::kernels_of(const MergeAttention& merge) const {
   Kernels kernels{memory_bound(merge.cost().bytes)};
   if (extra_.merge) kernels.add(memory_bound(14 * bytes(merge.part)));

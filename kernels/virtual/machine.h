@@ -71,7 +71,8 @@ struct Machine {
   double gemm_float8 = 0;       ///< of the peak of 8-bit operands, with scales of a tensor each
   double gemm_2023 = 0;         ///< the same with cuBLAS of 2023; 0: as gemm_sustained
   double gemm_accumulated = 0;  ///< the same of products added in float32; 0: as gemm_sustained
-  /// Fractions of the memory's peak of PyTorch's and TransformerEngine's gradients of norms; 0: as others.
+  /// Fractions of the memory's peak of PyTorch's and TransformerEngine's gradients of norms; 0: as
+  /// others.
   double pytorch_norm_fraction = 0, engine_norm_fraction = 0;
   double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
   double batch_overhead = 0;      ///< before a forward pass whose stage fetches the batch

@@ -25,7 +25,7 @@ TEST(FittedMachines, SayOfEachNumberThatWasFittedThatItWas) {
     const Fit fit = find_fit(name);
     std::set<std::string> said, listed(fit.parameters.begin(), fit.parameters.end());
     for (const auto& parameter : m.parameters)
-      if (parameter.source.starts_with("fitted")) said.insert(parameter.key);
+      if (parameter.source.starts_with("fitted:")) said.insert(parameter.key);
     EXPECT_EQ(said, listed) << name;
     EXPECT_EQ(fit.parameters.empty(), fit.to.empty()) << name;
     for (const Fit::Cells& cells : fit.to)

@@ -191,7 +191,7 @@ TEST(Expectations, AreOfTheSameDeviceAlone) {
   const auto described = make_target({.on = "cpu", .threads = 1, .hardware = "h100-dgx"});
   const auto sheet = Expectations(*described, {}).of("memory_bandwidth");
   ASSERT_EQ(sheet.size(), 1U);
-  EXPECT_DOUBLE_EQ(sheet[0].value, 3.35e12 * 0.89);
+  EXPECT_DOUBLE_EQ(sheet[0].value, 3.35e12 * 0.84);
   EXPECT_EQ(sheet[0].source, "the data sheet h100-dgx");
   const Machine h100 = find_machine("h100-dgx");
   EXPECT_DOUBLE_EQ(Expectations(*described, {}).of("collective/all-reduce")[0].value,
