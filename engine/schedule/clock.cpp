@@ -48,6 +48,7 @@ struct StageState {
   Moments copies;               // end of copies to the host
   Moments sums;                 // end of sums that backward passes have begun
   double delayed = 0;           // seconds for which these have delayed the last pass
+  double slowed = 0;            // by all of that, in a batch
   std::vector<int> completing;  // passes of each chunk in this batch that complete gradients
   std::vector<int> parts;       // of its chunks
   int version = 0;              // of the weights it computed with last
@@ -60,6 +61,10 @@ struct StageState {
   std::optional<Sent> sent;
   std::optional<double> receiving;  // the moment since which it waits, ready to receive
 
+  void slow(double seconds) {
+    free = free.after_step(seconds);
+    slowed += seconds;
+  }
   void hold_up(double until) {
     free.all = std::max(free.all, until);
     host = std::max(host, until);
@@ -347,7 +352,7 @@ class Player {
     s.completing[chunk] = 0;
     const size_t split = made.action.kind == ActionKind::weight_backward ? 1 : 0;
     const SumsBeside& sums = costs_.beside[made.part][split];
-    s.free = s.free.moved(std::max(0.0, sums.longer - s.delayed));
+    s.slow(std::max(0.0, sums.longer - s.delayed));
     s.sums = later(s.sums.after_step(sums.sums), s.free.after_step(sums.behind));
   }
 
@@ -382,7 +387,7 @@ class Player {
     const double beside =
         costs_.speeds.together(cost.seconds, s.sums.all - s.free.all + cost.seconds);
     s.delayed = costs_.speeds.delay_of_pass(beside);
-    s.free = s.free.moved(s.delayed);
+    s.slow(s.delayed);
     s.sums = s.sums.after_step(costs_.speeds.delay_of_sums(beside));
   }
 
@@ -609,9 +614,11 @@ bool PipelineClock::run(std::vector<std::vector<Span>>* spans) {
   ends_.clear();
   steps_.clear();
   sums_.clear();
+  slowed_.clear();
   for (const StageState& stage : player.stages()) {
     ends_.push_back(stage.free);
     sums_.push_back(stage.sums);
+    slowed_.push_back(stage.slowed);
     steps_.push_back(stage.steps);
   }
   return over;
@@ -627,9 +634,13 @@ BatchTime PipelineClock::between_meetings() const {
     last = later(last, ends_[i]);
     met = later(met, later(ends_[i], sums_[i]).after_step(costs_.stages[i].sums));
   }
+  // What slows passes of the stage that ends last counts as sums.
+  const auto latest = std::ranges::max_element(ends_, {}, &Moments::without_messages);
+  const double step = last.without_messages - last.of_passes;
+  const double slowed = std::min(step, slowed_[static_cast<size_t>(latest - ends_.begin())]);
   return {.passes = last.of_passes,
-          .step = last.without_messages - last.of_passes,
-          .sums = met.without_messages - last.without_messages,
+          .step = step - slowed,
+          .sums = met.without_messages - last.without_messages + slowed,
           .messages = met.all - met.without_messages};
 }
 

@@ -138,6 +138,7 @@ class PipelineClock {
   const ClockCosts& costs_;
   // Of each stage, the end of its last action and of its sums, and of each of its steps.
   std::vector<Moments> ends_, sums_;
+  std::vector<double> slowed_;  // seconds by which sums have delayed each stage's passes
   std::vector<std::vector<Moments>> steps_;
 };
 
