@@ -396,7 +396,8 @@ std::string why_not_predicted(const RunConfig& run) {
     return "the first stage and the last one sum a table's gradients before they step, and "
            "validate-steps is after, of which there is no prediction; validate steps before, which "
            "takes as long";
-  if (run.overlaps_sums() && run.data_parallel == 1 && !run.shards(Shard::optimizer))
+  if (run.overlaps_sums() && run.data_parallel == 1 && run.context_parallel > 1 &&
+      !run.shards(Shard::optimizer))
     return "overlap-grad-reduce is on and ranks that share a sequence sum alone, of which there is "
            "no prediction; leave it off";
   if (run.schedule.predicted()) return {};

@@ -325,9 +325,6 @@ TEST(Search, RefusesWhatCannotBeDivided) {
   rejected(plan_request(model, "a100-selene", 8, 4, flush), HasSubstr("such as 8"));
   rejected(plan_request(model, "a100-selene", 8, 16, ScheduleKind::pipedream),
            AllOf(HasSubstr("--schedule is pipedream"), HasSubstr("2bw")));
-  PlanRequest overlapped = plan_request(model, "a100-selene", 8, 16, flush);
-  overlapped.run.overlap_grad_reduce = true;
-  rejected(overlapped, HasSubstr("--overlap-grad-reduce is on, of which there is no prediction"));
   PlanRequest odd = plan_request(model, "a100-selene", 9, 18, flush);
   odd.tensor = {2};
   rejected(odd, AllOf(HasSubstr("--devices is 9"), HasSubstr("--tensor-parallel (2)")));
