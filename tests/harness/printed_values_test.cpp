@@ -222,7 +222,7 @@ TEST(PrintedValues, OfAnImportsAnswer) {
                             .records = {distinct_record()}};
   const std::string said = report.in("markdown");
   EXPECT_EQ(said.substr(0, said.find("frugal measure")), R"(tiny: 3,952 parameters
-It fits: a rank needs 11 MiB of 17 GiB on cuda, 4 ranks.
+It fits: a rank needs 11 MiB of 17 GiB on cuda, 4 ranks, for which its allocator reserves 5 GiB.
 A step takes 1 s, MFU 25 %.
 Without --kept-longer 4, --other, --frobnicate: what each would change stands below.
 

@@ -123,7 +123,9 @@ INSTANTIATE_TEST_SUITE_P(
                                16},
                       LoneCase{"recompute", flush, 2, 1, 4, 1, 8, Shard::none, Recompute::full},
                       LoneCase{"replicas", flush, 1, 2},
-                      LoneCase{"sharded", flush, 1, 2, 4, 1, 8, Shard::optimizer},
+                      // Sums of the first stage begin beside its last pass, which they slow.
+                      LoneCase{"sharded", flush, 1, 2, 4, 1, 8, Shard::optimizer, Recompute::none,
+                               false, 0.0015},
                       LoneCase{"untied", flush, 1, 1, 4, 1, 8, Shard::none, Recompute::none, true}),
     ::testing::PrintToStringParamName());
 
