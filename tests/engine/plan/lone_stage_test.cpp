@@ -110,23 +110,21 @@ TEST_P(LoneStages, TakeTogetherWhatThePipelineTakes) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, LoneStages,
-    ::testing::Values(LoneCase{"gpipe", ScheduleKind::gpipe},
-                      LoneCase{"one_forward_one_backward", flush},
-                      LoneCase{"interleaved", ScheduleKind::interleaved, 1, 1, 4, 2, 16},
-                      LoneCase{"two_buffered", two_buffered},
-                      LoneCase{"two_buffered_untied", two_buffered, 1, 1, 4, 1, 8, Shard::none,
-                               Recompute::none, true},
-                      LoneCase{"zero_bubble_h1", ScheduleKind::zero_bubble_h1},
-                      LoneCase{"zero_bubble_v", ScheduleKind::zero_bubble_v, 1, 1, 4, 2, 16},
-                      LoneCase{"tensor_parallel", flush, 8, 1, 4},
-                      LoneCase{"tensor_parallel_interleaved", ScheduleKind::interleaved, 8, 1, 4, 2,
-                               16},
-                      LoneCase{"recompute", flush, 2, 1, 4, 1, 8, Shard::none, Recompute::full},
-                      LoneCase{"replicas", flush, 1, 2},
-                      // Sums of the first stage begin beside its last pass, which they slow.
-                      LoneCase{"sharded", flush, 1, 2, 4, 1, 8, Shard::optimizer, Recompute::none,
-                               false, 0.0015},
-                      LoneCase{"untied", flush, 1, 1, 4, 1, 8, Shard::none, Recompute::none, true}),
+    ::testing::Values(
+        LoneCase{"gpipe", ScheduleKind::gpipe}, LoneCase{"one_forward_one_backward", flush},
+        LoneCase{"interleaved", ScheduleKind::interleaved, 1, 1, 4, 2, 16},
+        LoneCase{"two_buffered", two_buffered},
+        LoneCase{"two_buffered_untied", two_buffered, 1, 1, 4, 1, 8, Shard::none, Recompute::none,
+                 true},
+        LoneCase{"zero_bubble_h1", ScheduleKind::zero_bubble_h1},
+        LoneCase{"zero_bubble_v", ScheduleKind::zero_bubble_v, 1, 1, 4, 2, 16},
+        LoneCase{"tensor_parallel", flush, 8, 1, 4},
+        LoneCase{"tensor_parallel_interleaved", ScheduleKind::interleaved, 8, 1, 4, 2, 16},
+        LoneCase{"recompute", flush, 2, 1, 4, 1, 8, Shard::none, Recompute::full},
+        LoneCase{"replicas", flush, 1, 2},
+        // Sums of the first stage begin beside its last pass, which they slow.
+        LoneCase{"sharded", flush, 1, 2, 4, 1, 8, Shard::optimizer, Recompute::none, false, 0.0015},
+        LoneCase{"untied", flush, 1, 1, 4, 1, 8, Shard::none, Recompute::none, true}),
     ::testing::PrintToStringParamName());
 
 TEST(LoneStage, AreDistinctByTheirPartsOfTheModel) {

@@ -91,8 +91,8 @@ TEST(MegatronCore, SumsTheGradientOfQueriesByPartsOfAGpu) {
       (parts - 1) * 4 * context);
 }
 
-/// Bytes that a backward pass has of a loss and a forward pass has not where it has logits in 2 and in 4
-/// bytes: three statistics and a loss of each token.
+/// Bytes that a backward pass has of a loss and a forward pass has not where it has logits in 2 and
+/// in 4 bytes: three statistics and a loss of each token.
 int64_t of_loss(const RunConfig& c) { return 4 * 4 * c.model.sequence * c.micro_batch; }
 
 /// Forward passes have a mask of each sequence, and the output layer's logits twice, in 2 and 4
@@ -141,8 +141,8 @@ TEST(MegatronCore, DefersGradientsOfTheOutputLayer) {
             2 * (2 * n.hidden + 2 * n.logits));
 }
 
-/// Layers without TransformerEngine: a softmax in 4 bytes that its dropped copy of 2 is made of, and
-/// memory of one layer's scores that stays.
+/// Layers without TransformerEngine: a softmax in 4 bytes that its dropped copy of 2 is made of,
+/// and memory of one layer's scores that stays.
 TEST(MegatronCore, HasScoresBesideThoseOfLayers) {
   const RunConfig gpt = small_gpt();
   const int64_t scores =
