@@ -129,7 +129,7 @@ struct Choices {
   OptimizerChoices optimizer;
   bool keeps_dropout_masks = false, keeps_stage_outputs = false;
   bool discards_at_once = false;  ///< what a layer gives that is computed again
-  DeviceRules device;  ///< of a virtual one
+  DeviceRules device;             ///< of a virtual one
 };
 
 /// A program whose numbers a paper has, as far as it differs from frugal: a list of behaviours.

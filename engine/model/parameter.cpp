@@ -92,7 +92,8 @@ void Parameter::unbind() { weight = Tensor().with_view({nullptr, weight.type(), 
 
 const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit) {
   if (!unit.gradients.empty()) return unit.gradients;
-  unit.gradients = at.allocate(at.rank.config.gradient_type(), {unit.elements}, Kind::communication);
+  unit.gradients =
+      at.allocate(at.rank.config.gradient_type(), {unit.elements}, Kind::communication);
   for (const ParameterUnit::Stretch& gap : unit.gaps)
     at.run(Fill{unit.gradients.view().sliced(0, gap.begin - unit.offset, gap.count), 0});
   return unit.gradients;

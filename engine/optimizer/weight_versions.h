@@ -55,8 +55,8 @@ class WeightVersions {
 /// them stay.
 class GatheredWeights final : public WeightSource {
  public:
-  /// Time at which a pass needs weights: alone or last, before a backward pass, or in one. A backward pass
-  /// is the last to need them.
+  /// Time at which a pass needs weights: alone or last, before a backward pass, or in one. A
+  /// backward pass is the last to need them.
   enum class Use : uint8_t { alone, before_backward, backward };
 
   /// `parts`: the rank's, of all units. By `choices` units may stay until a later

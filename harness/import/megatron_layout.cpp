@@ -147,8 +147,8 @@ void MegatronReader::read_shard() {
   read_overlap(what);
 }
 
-/// Time at which replicas sum gradients: behind the last backward pass, unless they are told to do so beside
-/// it. `what`: that replicas divide.
+/// Time at which replicas sum gradients: behind the last backward pass, unless they are told to do
+/// so beside it. `what`: that replicas divide.
 void MegatronReader::read_overlap(const std::string& what) {
   const char* const name = "--overlap-grad-reduce";
   const char* const key = "overlap_grad_reduce";

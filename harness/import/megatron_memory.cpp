@@ -183,8 +183,7 @@ void MegatronReader::read_program() {
                       on("--use-flash-attn"))) {
     program_ += "+flash-attention";
   }
-  if (core && on("--deterministic-mode"))
-    imitate("--deterministic-mode", "+pytorch-deterministic");
+  if (core && on("--deterministic-mode")) imitate("--deterministic-mode", "+pytorch-deterministic");
   if (core && on("--no-gradient-accumulation-fusion"))
     imitate("--no-gradient-accumulation-fusion", "+accumulation-kernel");
   if (core && on("--fp16") && !on("--accumulate-allreduce-grads-in-fp32"))

@@ -31,16 +31,32 @@ class Lines {
   Table table{{{"quantity"}, {"value", true}, {"unit"}}, {}};
 };
 
-/// "GiB": and of the ranks of a full node, where the machine is one of ours.
-std::string host_unit(const Record& record, const Memory& memory, const std::string& unit) {
+/// The virtual machine of a record, where it is one of ours.
+std::optional<Machine> shipped_machine(const Record& record) {
   const std::string on = record.on.starts_with("virtual:") ? record.on.substr(8) : "";
   const std::vector<std::string> ours = machine_names();
-  if (memory.host_peak == 0 || std::ranges::count(ours, on) == 0) return unit;
-  const Machine machine = find_machine(on);
-  const int64_t ranks = std::min<int64_t>(record.config.ranks(), machine.devices_per_node);
+  if (std::ranges::count(ours, on) == 0) return std::nullopt;
+  return find_machine(on);
+}
+
+/// "GiB": and of the ranks of a full node, where the machine is one of ours.
+std::string host_unit(const Record& record, const Memory& memory, const std::string& unit) {
+  const std::optional<Machine> machine = shipped_machine(record);
+  if (memory.host_peak == 0 || !machine) return unit;
+  const int64_t ranks = std::min<int64_t>(record.config.ranks(), machine->devices_per_node);
   return fmt::format("{}; {} of the {} of a node with {} ranks", unit,
-                     bytes_in_words(ranks * memory.host_peak), bytes_in_words(machine.host_memory),
+                     bytes_in_words(ranks * memory.host_peak), bytes_in_words(machine->host_memory),
                      ranks);
+}
+
+/// Whether a virtual machine knows no rate of the kernels that the program takes for attention.
+bool attention_costs_its_products(const Record& record) {
+  if (record.source != Source::simulated || record.config.attention != AttentionKind::fused)
+    return false;
+  const std::optional<Machine> machine = shipped_machine(record);
+  if (!machine) return true;
+  const AttentionChoice& choice = record.config.program.device.attention;
+  return !kernels::AttentionClock(machine->attention, choice, machine->multiprocessors);
 }
 
 void add_host_memory(Lines& lines, const Record& record, const Memory& memory) {
@@ -249,7 +265,7 @@ Table measurement_table(const Record& record) {
                                      {collective_load, "what stands for collectives takes"}})
     if (const auto found = record.options.find(option); found != record.options.end())
       lines.add(what, found->second);
-  if (record.source == Source::simulated && record.config.attention == AttentionKind::fused)
+  if (attention_costs_its_products(record))
     lines.add("fused attention", "not calibrated",
               "its time is what its products take at the speed of separate ones");
   if (record.lone_stages)

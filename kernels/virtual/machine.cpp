@@ -278,6 +278,24 @@ Machine read_machine(const nlohmann::json& json, const std::string& file) {
 
 constexpr NamedFolder machines{"hardware/", "machine"};
 
+/// Rates of a base's kernels of attention, which keep their share of the peak.
+json carried_attention(const json& machine, const json& base) {
+  const auto peak = [](const json& of) {
+    return of.at("device").at("flops_bf16").at("value").get<double>();
+  };
+  const double ratio = peak(machine) / peak(base);
+  json all = base.at("attention");
+  if (ratio == 1) return all;
+  for (json& one : all) {
+    for (const char* direction : {"forward", "backward"})
+      for (json& rate : one.at(direction)) rate = rate.get<double>() * ratio;
+    one["source"] = fmt::format("carried over from {}, as a share of the peak: {}",
+                                base.at("name").get<std::string>(),
+                                one.at("source").get<std::string>());
+  }
+  return all;
+}
+
 /// Fills in what `machine` lacks from its base.
 void complete(json& machine, const json& base) {
   const auto of = base.at("name").get<std::string>();
@@ -290,8 +308,10 @@ void complete(json& machine, const json& base) {
           fmt::format("carried over from {}: {}", of, entry.at("source").get<std::string>());
     }
   }
-  for (const char* list : {"operations", "attention"})
-    if (!machine.contains(list) && base.contains(list)) machine[list] = base.at(list);
+  if (!machine.contains("operations") && base.contains("operations"))
+    machine["operations"] = base.at("operations");
+  if (!machine.contains("attention") && base.contains("attention"))
+    machine["attention"] = carried_attention(machine, base);
   if (!machine.contains("calibration") && base.contains("calibration"))
     machine["calibration"] =
         fmt::format("as {}: {}", of, base.at("calibration").get<std::string>());

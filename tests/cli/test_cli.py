@@ -247,13 +247,15 @@ class Measure(Cli):
         self.assertIn("--hardware", record["utilization"]["mfu"]["data_sheet"]["reason"])
 
     def test_a_virtual_machine_says_whether_it_is_calibrated(self):
-        shown = self.run_frugal(*TINY[:3], "--on", "virtual:h200-hgx", "--attention", "fused").stdout
+        shown = self.run_frugal(*TINY[:3], "--on", "virtual:rtx-4090", "--attention", "fused").stdout
         self.assertRegex(shown, "source +virtual .*not calibrated: ")
-        self.assertRegex(shown, "fused attention +not calibrated")
+        self.assertRegex(shown, "error of such times +not calibrated")
         self.assertIn("not calibrated", self.records()[-1]["device"])
-        shown = self.run_frugal(*TINY[:3], "--on", "virtual").stdout
+        shown = self.run_frugal(*TINY[:3], "--on", "virtual:v100-p3-16xlarge", "--attention", "fused").stdout
+        self.assertRegex(shown, "fused attention +not calibrated")
+        shown = self.run_frugal(*TINY[:3], "--on", "virtual", "--attention", "fused").stdout
         self.assertRegex(shown, "source +virtual .*compute_share fitted")
-        self.assertNotIn("not calibrated", shown)
+        self.assertNotRegex(shown, "source .*not calibrated|fused attention +not calibrated")
 
     def test_lone_rank(self):
         run = [*TINY, "--tensor-parallel", "2", "--sequence-parallel", "--steps", "3"]
@@ -265,7 +267,7 @@ class Measure(Cli):
         self.assertEqual((modelled["kind"], modelled["machine"]), ("modelled", "h200-hgx"))
         self.assertIn("mean nothing", modelled["left_out"])
         self.assertTrue(lone["device"].startswith(
-            whole["device"] + "; one rank of 2; communication modelled on h200-hgx (not calibrated: "), lone["device"])
+            whole["device"] + "; one rank of 2; communication modelled on h200-hgx (not fitted: "), lone["device"])
         self.assertIn("--lone-rank h200-hgx", lone["command"])
         self.assertEqual((lone["source"], lone["on"], lone["status"]), ("measured", "cpu", "ok"))
         self.assertEqual((lone["losses"], lone["held_out"], list(lone["metrics"])), ([], [], ["step_time"]))

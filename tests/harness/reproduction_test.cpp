@@ -359,19 +359,23 @@ TEST(Reproduction, ClaimsAboutLoneRanksSayThatTheirCommunicationIsModelled) {
   EXPECT_EQ(claim_table(r).rows[1].back(), "");
 }
 
-TEST(MeasurementTable, SaysThatFusedAttentionOnAVirtualMachineIsNotCalibrated) {
-  const auto lines = [](Source source, AttentionKind attention) {
+TEST(MeasurementTable, SaysWhereFusedAttentionCostsItsProducts) {
+  const auto lines = [](Source source, AttentionKind attention, const std::string& machine) {
     Record record = testing::full_record();
     record.source = source;
+    record.on = "virtual:" + machine;
     record.config.attention = attention;
     const Table table = measurement_table(record);
     return std::count_if(table.rows.begin(), table.rows.end(), [](const auto& row) {
       return row[0] == "fused attention" && row[1] == "not calibrated";
     });
   };
-  EXPECT_EQ(lines(Source::simulated, AttentionKind::fused), 1);
-  EXPECT_EQ(lines(Source::measured, AttentionKind::fused), 0);
-  EXPECT_EQ(lines(Source::simulated, AttentionKind::separate), 0);
+  const std::string unknown = "v100-p3-16xlarge";  // no rate of attention is published of it
+  EXPECT_EQ(lines(Source::simulated, AttentionKind::fused, unknown), 1);
+  EXPECT_EQ(lines(Source::simulated, AttentionKind::fused, "no machine of ours"), 1);
+  EXPECT_EQ(lines(Source::simulated, AttentionKind::fused, "a100-selene"), 0);
+  EXPECT_EQ(lines(Source::measured, AttentionKind::fused, unknown), 0);
+  EXPECT_EQ(lines(Source::simulated, AttentionKind::separate, unknown), 0);
 }
 
 TEST(Reproduction, CsvAndMarkdownEscape) {

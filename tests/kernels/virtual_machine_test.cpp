@@ -281,6 +281,22 @@ TEST_F(MachineBase, IsTakenButForWhatIsGiven) {
   EXPECT_EQ(find_machine(path("mine.json"), {{"device.flops_bf16", 1e12}}).flops_bf16, 1e12);
 }
 
+TEST_F(MachineBase, GivesRatesOfAttentionAsSharesOfThePeak) {
+  const Machine base = find_machine("a100-selene");
+  const Machine same = find_machine(file("same", "a100-selene", nlohmann::json::object()));
+  const Machine half = find_machine(file(
+      "half", "a100-selene", {{"device", {{"flops_bf16", number(base.flops_bf16 / 2, "FLOP/s")}}}}));
+  ASSERT_EQ(half.attention.size(), base.attention.size());
+  for (size_t i = 0; i < base.attention.size(); ++i) {
+    EXPECT_EQ(same.attention[i].forward, base.attention[i].forward);
+    EXPECT_EQ(same.attention[i].source, base.attention[i].source);
+    EXPECT_DOUBLE_EQ(half.attention[i].forward[0] * 2, base.attention[i].forward[0]);
+    EXPECT_DOUBLE_EQ(half.attention[i].backward.back() * 2, base.attention[i].backward.back());
+    EXPECT_EQ(half.attention[i].source,
+              "carried over from a100-selene, as a share of the peak: " + base.attention[i].source);
+  }
+}
+
 TEST_F(MachineBase, MayHaveABaseAndBeAFileBesideIt) {
   file("first", "a100-selene", {{"device", {{"multiprocessors", number(64, "1")}}}});
   const Machine m = find_machine(file("second", "first.json"));

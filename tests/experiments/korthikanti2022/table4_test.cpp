@@ -124,7 +124,7 @@ TEST(Table4, ThePapersTimesReproduceItsClaims) {
 TEST(Table4, TheVirtualMachineIsFitted) {
   for (const Cell& c : table4().cells(papers_records())) {
     EXPECT_EQ(c.fitted, c.source == Source::simulated && !fused(c)) << c.row;
-    const char* simulated = fused(c) ? "not calibrated" : "fitted to this table";
+    const char* simulated = fused(c) ? "published kernel's rate" : "fitted to this table";
     EXPECT_NE(c.note.find(c.source == Source::simulated ? simulated : "8 ranks as threads"),
               std::string::npos)
         << c.note;
