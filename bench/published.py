@@ -189,7 +189,7 @@ class Runner:
     """Runs frugal: what is asked twice, once."""
 
     def __init__(self, frugal, machines):
-        self.frugal, self.folders = str(frugal), [ROOT / "hardware", *machines]
+        self.frugal, self.folders = str(frugal), [*machines, ROOT / "hardware"]
         self.run = functools.lru_cache(maxsize=None)(self._run)
 
     def machine(self, gpu):

@@ -16,6 +16,7 @@ WHAT = ("memory", "time")
 WITHIN = (2, 5, 10, 20)  # percent
 #: Published values that are nearer to each other than this have no order: repeated runs differ as much.
 NO_ORDER = 0.02
+NOTHING = "nothing: repeated runs"  # what published numbers of the same run differ by
 #: Seconds that a launch takes at the data sheet's rate of products, on average, below which the host may take longer to make it.
 HOST_BOUND = 50e-6
 LONG = 8192  # tokens
@@ -98,8 +99,8 @@ def worst(lines, what, count=10):
 
 
 def pairs(lines, what):
-    """[(technique, published ratio, predicted ratio)] of all pairs that differ in one technique and in nothing else. The
-    ratio of bytes of a rank, or of GPU-seconds of a token."""
+    """[(technique, published ratio, predicted ratio)] of all pairs that differ in one technique and in nothing else, and of
+    those that differ in NOTHING. The ratio of bytes of a rank, or of GPU-seconds of a token."""
     alike = collections.defaultdict(list)
     for line in lines:
         if error(line, what) is not None:
@@ -107,9 +108,9 @@ def pairs(lines, what):
     found = []
     for a, b in itertools.chain.from_iterable(itertools.combinations(same, 2) for same in alike.values()):
         differing = [t for t in {**a["techniques"], **b["techniques"]} if a["techniques"].get(t) != b["techniques"].get(t)]
-        if len(differing) == 1:
+        if len(differing) <= 1:
             scale = b["per_token"] / a["per_token"] if what == "time" else 1
-            found.append((differing[0], *(scale * b[what][side] / a[what][side] for side in ("published", "predicted"))))
+            found.append((differing[0] if differing else NOTHING, *(scale * b[what][side] / a[what][side] for side in ("published", "predicted"))))
     return found
 
 
@@ -119,14 +120,18 @@ def orders(lines, what):
     found = collections.defaultdict(list)
     for technique, *ratios in pairs(lines, what):
         found[technique].append(ratios)
+    repeated = found.pop(NOTHING, None)
     if len(found) > 1:
         found["all"] = [ratios for several in found.values() for ratios in several]
+    if repeated:
+        found[NOTHING] = repeated
     said = {}
     for technique, several in found.items():
         ordered = [(a, b) for a, b in several if abs(math.log(a)) > math.log1p(NO_ORDER)]
         said[technique] = {
             "pairs": len(several), "ordered": len(ordered),
-            "right_sign": sum((a > 1) == (b > 1) and b != 1 for a, b in ordered) / len(ordered) if ordered else None,
+            "right_sign": sum((a > 1) == (b > 1) and b != 1 for a, b in ordered) / len(ordered)
+            if ordered and technique != NOTHING else None,
             "within_10": sum(abs(b / a - 1) <= 0.1 for a, b in several) / len(several)}
     return said
 

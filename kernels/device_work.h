@@ -14,12 +14,14 @@ struct HostCalls {
   double library_calls = 0;  ///< those of them that are a library's
   double copies = 0;  ///< between the host's memory and the device's, that the host waits for
   double synchronisations = 0;  ///< the host has waited for the device, for copies too
+  double issue_seconds = 0;     ///< in which a described host makes them
 
   void add(const HostCalls& more, double times) {
     launches += times * more.launches;
     library_calls += times * more.library_calls;
     copies += times * more.copies;
     synchronisations += times * more.synchronisations;
+    issue_seconds += times * more.issue_seconds;
   }
 };
 

@@ -25,10 +25,8 @@ constexpr double long_enough = 4096;
 /// and what goes on beside passes goes on beside the next one.
 class PartExecution {
  public:
-  /// `launch`: seconds in which the host gives the device an operation.
-  PartExecution(Rank& rank, const OptimizerOptions& options, const std::vector<ModelPart>& parts,
-                double launch)
-      : rank_(rank), options_(options), launch_(launch), chunks_(static_cast<int>(parts.size())) {
+  PartExecution(Rank& rank, const OptimizerOptions& options, const std::vector<ModelPart>& parts)
+      : rank_(rank), options_(options), chunks_(static_cast<int>(parts.size())) {
     auto [model, block] =
         in_one_block(rank, [&] { return std::make_unique<StageModel>(rank, parts); });
     model_ = std::move(model);
@@ -276,11 +274,10 @@ class PartExecution {
     return end() - start;
   }
   /// Seconds in which the host has given the device all work so far.
-  double of_host() const { return launch_ * rank_.device.work().calls.launches; }
+  double of_host() const { return rank_.device.work().calls.issue_seconds; }
 
   Rank& rank_;
   const OptimizerOptions options_;
-  const double launch_;
   const int chunks_;
   std::unique_ptr<StageModel> model_;
   Tensor block_;
@@ -314,8 +311,7 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part, bool turns) {
   PartCost cost;
   on_one_rank(run, machine, part.layers, [&](Rank& rank) {
-    cost = PartExecution(rank, optimizer, {part}, issue_overhead(machine, run.program.device))
-               .run(turns);
+    cost = PartExecution(rank, optimizer, {part}).run(turns);
   });
   return cost;
 }
@@ -472,7 +468,7 @@ const PairCost& PartCosts::together(const std::vector<ModelPart>& chunks, int fo
   if (found != together_.end()) return found->second;
   PairCost cost;
   on_one_rank(run_, machine_, layers, [&](Rank& rank) {
-    cost = PartExecution(rank, optimizer_, chunks, issue_overhead(machine_, run_.program.device))
+    cost = PartExecution(rank, optimizer_, chunks)
                .run_together(forward_chunk);
   });
   return together_.emplace(std::move(key), cost).first->second;

@@ -85,12 +85,10 @@ bool masks_scores(const RankAt& at) {
   const RunConfig& c = at.rank.config;
   return c.model.causal && c.attention == AttentionKind::separate && !has(at, "causal-masks");
 }
-/// TransformerEngine takes FlashAttention, not cuDNN's attention: before Hopper, and on Blackwell
-/// where attention's gradient is to be the same each time.
 bool takes_flash_attention(const RankAt& at) {
-  const double capability = at.rank.device.libraries().compute_capability;
-  return has(at, "flash-attention") || capability < 9 ||
-         (capability >= 10 && has(at, "deterministic-algorithms"));
+  return has(at, "flash-attention") ||
+         kernels::takes_flash_attention(at.rank.device.libraries().compute_capability,
+                                        has(at, "deterministic-algorithms"));
 }
 bool recomputes_layers(const RankAt& at) { return at.rank.config.recompute == Recompute::full; }
 bool computes_layers_once(const RankAt& at) { return !recomputes_layers(at); }
@@ -145,10 +143,14 @@ void make_score_buffer(const Occasion& o) {
                 o.until);
 }
 
-/// Makes a mask for each sequence of a microbatch, [b, s/c, s] u8.
+/// Makes a mask for each sequence of a microbatch, [b, s/c, s] u8, which comes from the host.
 void make_batch_masks(const Occasion& o) {
   const RunConfig& c = o.at.rank.config;
-  hold_zeros(o, DType::u8, {c.micro_batch, c.group_sequence(), c.model.sequence});
+  const Tensor masks =
+      o.at.allocate(DType::u8, {c.micro_batch, c.group_sequence(), c.model.sequence});
+  masks.labelled(Kind::activation, o.at.place);
+  o.at.run(Transfer{masks.view(), masks.view()});
+  o.extras.hold(masks, o.until);
 }
 
 /// Makes inputs of the output layer and gradients of its logits of all microbatches but the last,
@@ -164,7 +166,8 @@ void make_deferred_head(const Occasion& o) {
 }
 
 /// Makes float32 sums of the queries' gradient, one, or as many as let a GPU's multiprocessors each
-/// have heads to themselves.
+/// have heads to themselves. Those beyond one are filled and read beside the kernels whose rate is
+/// known.
 void make_flash_sums(const Occasion& o) {
   const RunConfig& c = o.at.rank.config;
   int64_t sums = 1;
@@ -174,6 +177,9 @@ void make_flash_sums(const Occasion& o) {
   }
   for (int64_t i = 0; i < sums; ++i)
     o.extras.hold(o.at.allocate(accumulation_type(o.x.type()), o.x.shape()), o.until);
+  const int64_t more = (sums - 1) * o.x.view().size() * size_of(accumulation_type(o.x.type()));
+  const View moved{nullptr, DType::u8, {more}};  // a copy writes and reads as many
+  if (more > 0) o.at.run(Copy{moved, moved});
 }
 
 /// Makes cosines and sines, [s, d] each.
@@ -520,7 +526,8 @@ std::vector<Behaviour> of_libraries() {
              "Results are the same each time: cuBLAS has 8 x 4 MiB to work in, attention on "
              "Blackwell is FlashAttention, and its gradient has several float32 sums",
              {}),
-      on_gpu("flash-attention", "TransformerEngine takes FlashAttention on every GPU", {}),
+      on_gpu("flash-attention", "TransformerEngine takes FlashAttention on every GPU", {},
+             [](Choices& c) { c.device.attention.kernels = {"flash-attention-2"}; }),
       on_gpu("flash-attention-copies",
              "Where TransformerEngine takes FlashAttention, its result is copied to the order of "
              "the sequence, and both stay; its gradient is copied back, and the queries' is summed "

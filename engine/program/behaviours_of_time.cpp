@@ -43,6 +43,9 @@ struct OfClock {
   static constexpr Choice flash_attention_2 = [](Choices& c) {
     c.device.attention.kernels = {"flash-attention-2"};
   };
+  static constexpr Choice transformer_engines_attention = [](Choices& c) {
+    c.device.attention.by_transformer_engine = true;
+  };
   static constexpr Choice deterministic_attention = [](Choices& c) {
     c.device.attention.deterministic = true;
   };
@@ -106,6 +109,10 @@ std::vector<Behaviour> of_kernels() {
              OfClock::triton_attention),
       timing("flash-attention-2", "Fused attention is FlashAttention-2",
              OfClock::flash_attention_2),
+      timing("transformer-engine-attention",
+             "Fused attention is FlashAttention-2 before Hopper and, where it is deterministic, on "
+             "Blackwell",
+             OfClock::transformer_engines_attention),
       timing("deterministic-attention",
              "The backward pass of fused attention sums in one order, which takes longer",
              OfClock::deterministic_attention)};
@@ -125,6 +132,12 @@ std::vector<Behaviour> of_hosts() {
        .effects = {{ModelEvent::version_used, ModelEvent::version_used, OfClock::copy_out},
                    {ModelEvent::weight_stepped, ModelEvent::weight_stepped,
                     OfClock::copy_versions}},
+       .real = false},
+      {.name = "host-waits-in-steps",
+       .changes = Changes::time,
+       .does = "The host waits for all gradients before it issues a step, and for each part of it",
+       .effects = {{ModelEvent::moment_read, ModelEvent::moment_read,
+                    [](const Occasion& o) { o.at.rank.device.synchronize(); }}},
        .real = false},
       timing("synchronised-passes", "The host waits for the device before and after each pass",
              OfClock::device<&DeviceRules::host_waits_around_passes>),

@@ -186,6 +186,8 @@ void MegatronReader::read_program() {
   if (core && on("--deterministic-mode")) imitate("--deterministic-mode", "+pytorch-deterministic");
   if (core && on("--no-gradient-accumulation-fusion"))
     imitate("--no-gradient-accumulation-fusion", "+accumulation-kernel");
+  if (core && on("--log-num-zeros-in-grad"))
+    imitate("--log-num-zeros-in-grad", "+megatron-zero-counts");
   if (core && on("--fp16") && !on("--accumulate-allreduce-grads-in-fp32"))
     imitate("--fp16", "+narrow-sums", "gradients in 2 bytes");
   if (core && on(no_masks))
@@ -196,7 +198,10 @@ void MegatronReader::read_program() {
   std::string program = core ? "megatron-core" + program_ : program_;
   if (program.starts_with('+')) program.erase(0, 1);
   if (program.empty()) return;
-  for (const auto& [said, note] : imitated_) out.add(said, "program", program, note);
+  for (const auto& [said, note] : imitated_) {
+    out.add(said, "program", program, note);
+    std::erase_if(out.missing, [&](const Imported::Part& part) { return part.said == said; });
+  }
   if (!core || is_given("program")) return;
   out.assume("program", program, "the list has arguments of Megatron-Core; --program otherwise");
   out.predicts =

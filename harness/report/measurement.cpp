@@ -55,8 +55,7 @@ bool attention_costs_its_products(const Record& record) {
     return false;
   const std::optional<Machine> machine = shipped_machine(record);
   if (!machine) return true;
-  const AttentionChoice& choice = record.config.program.device.attention;
-  return !kernels::AttentionClock(machine->attention, choice, machine->multiprocessors);
+  return !kernels::AttentionClock(*machine, record.config.program.device.attention);
 }
 
 void add_host_memory(Lines& lines, const Record& record, const Memory& memory) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "kernels/virtual/machine.h"
+
 namespace frugal::kernels {
 namespace {
 
@@ -95,12 +97,20 @@ nlohmann::json to_json(const std::vector<AttentionRates>& all) {
   return list;
 }
 
-AttentionClock::AttentionClock(const std::vector<AttentionRates>& all,
-                               const AttentionChoice& choice, double multiprocessors)
-    : multiprocessors_(multiprocessors), deterministic_(choice.deterministic) {
+bool takes_flash_attention(double compute_capability, bool deterministic) {
+  return compute_capability < 9 || (compute_capability >= 10 && deterministic);
+}
+
+AttentionClock::AttentionClock(const Machine& machine, const AttentionChoice& choice)
+    : multiprocessors_(static_cast<double>(machine.multiprocessors)),
+      deterministic_(choice.deterministic) {
+  const bool flash =
+      choice.by_transformer_engine &&
+      takes_flash_attention(machine.libraries.compute_capability, choice.deterministic);
   for (const std::string_view kernel : choice.kernels) {
     if (!rates_.empty()) return;
-    std::ranges::copy_if(all, std::back_inserter(rates_),
+    if (flash && kernel == "cudnn") continue;
+    std::ranges::copy_if(machine.attention, std::back_inserter(rates_),
                          [&](const AttentionRates& one) { return one.kernel == kernel; });
   }
 }

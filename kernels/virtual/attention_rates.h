@@ -9,6 +9,8 @@
 
 namespace frugal::kernels {
 
+struct Machine;
+
 /// Published rates of one kernel of fused attention on one device, for one size of a head. FLOPs
 /// are counted as FlashAttention's own benchmark counts them: 4 b·s²·h·d forward, half of that
 /// where attention is causal, and 2.5 times as many backward.
@@ -31,15 +33,20 @@ struct AttentionChoice {
   /// The first that a machine has rates of. frugal's own is cuDNN's.
   std::array<std::string_view, 2> kernels = {"cudnn", "flash-attention-2"};
   bool deterministic = false;
+  bool by_transformer_engine = false;  ///< FlashAttention 2 where takes_flash_attention()
 
   bool operator==(const AttentionChoice&) const = default;
 };
 
+/// Whether TransformerEngine takes FlashAttention, not cuDNN's attention, on GPUs of this compute
+/// capability: before Hopper, and on Blackwell where attention's gradient is to be the same each
+/// time.
+bool takes_flash_attention(double compute_capability, bool deterministic);
+
 /// Rates of the first of these kernels that a machine has; none where it has none of them.
 class AttentionClock {
  public:
-  AttentionClock(const std::vector<AttentionRates>& all, const AttentionChoice& choice,
-                 double multiprocessors);
+  AttentionClock(const Machine& machine, const AttentionChoice& choice);
 
   explicit operator bool() const { return !rates_.empty(); }
   double forward(const FusedAttention& attention) const {

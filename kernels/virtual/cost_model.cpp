@@ -42,7 +42,7 @@ CostModel::CostModel(const Machine& machine, const DeviceRules& rules)
     : extra_(rules.kernels),
       buffers_messages_(rules.messages.buffered),
       measured_(machine.operations),
-      attention_(machine.attention, rules.attention, static_cast<double>(machine.multiprocessors)),
+      attention_(machine, rules.attention),
       groups_(machine.groups),
       multiprocessors_(static_cast<uint32_t>(machine.multiprocessors)),
       left_by_collective_(

@@ -11,19 +11,6 @@ namespace frugal::kernels {
 /// Directions that messages have in a port at a time: one has its bandwidth alone.
 enum class Ways : uint8_t { one, both };
 
-/// Host seconds in which a program issues an operation.
-inline double issue_overhead(const Machine& machine, const DeviceRules& rules) {
-  switch (rules.host) {
-    case Host::launches:
-      break;
-    case Host::eager:
-      return machine.eager_overhead;
-    case Host::transformer_engine:
-      return machine.engine_overhead;
-  }
-  return machine.launch_overhead;
-}
-
 /// Durations of operations and collectives on a described machine, in seconds. docs/cost-model.md
 /// has formulas, sources and what is left out. Nothing here allocates or looks anything up, but for
 /// a machine whose operations were measured.

@@ -30,7 +30,6 @@ VirtualDevice::VirtualDevice(const Machine& machine, const DeviceRules& rules, i
     : machine_(machine),
       rules_(rules),
       costs_(machine, rules),
-      issue_(issue_overhead(machine, rules)),
       collective_speed_(1 - machine.compute_share),
       capacity_(machine.memory_capacity - (rules.communicator_buffers && devices_on_node > 1
                                                ? machine.communicator_memory
@@ -78,14 +77,25 @@ void VirtualDevice::deallocate_on_host(void* /*address*/, int64_t bytes) noexcep
 double VirtualDevice::issue(Stream stream) {
   spoil_tape();
   ++work_.calls.launches;
-  return begin_of_next(stream);
+  work_.calls.issue_seconds += machine_.launch_overhead;
+  return begin_of_next(stream, machine_.launch_overhead);
 }
 
-double VirtualDevice::begin_of_next(Stream stream) {
+bool VirtualDevice::is_module(const Operation& operation) {
+  const auto* product = std::get_if<Gemm>(&operation);
+  return cost_of(operation).flops > 0 && (product == nullptr || product->batch() == 1);
+}
+
+double VirtualDevice::issue_of(Stream stream, const Operation& operation) const {
+  if (stream != Stream::compute || rules_.host == Host::launches) return machine_.launch_overhead;
+  return rules_.host == Host::transformer_engine && is_module(operation) ? machine_.engine_overhead : machine_.eager_overhead;
+}
+
+double VirtualDevice::begin_of_next(Stream stream, double issue) {
   if (auto& held = held_[stream.index]; !held.empty())
     for (const auto& until : std::exchange(held, {}))
       clock(stream) = std::max(clock(stream), until());
-  state_.host += issue_of(stream);
+  state_.host += issue;
   return std::max(clock(stream), state_.host);
 }
 
@@ -101,23 +111,26 @@ void VirtualDevice::keep_busy(Stream stream, std::string_view name, double begin
 
 void VirtualDevice::run_on(Stream stream, const Operation& operation) {
   const std::string_view name = name_of(operation);
+  double issue = issue_of(stream, operation);
   for (const CostModel::Kernel& kernel : costs_.kernels(operation)) {
     ++work_.calls.launches;
-    execute_for(stream, kernel, name);
+    work_.calls.issue_seconds += issue;
+    execute_for(stream, kernel, issue, name);
+    issue = std::min(issue, machine_.eager_overhead);  // further kernels are PyTorch's
   }
 }
 
 void VirtualDevice::run_timed(const Operation& operation, const OnOperation& seen) {
   spoil_tape();  // who plays it tells nobody
-  const double ready = std::max(clock(Stream::compute), state_.host + issue_of(Stream::compute));
+  const double ready = std::max(clock(Stream::compute), state_.host + issue_of(Stream::compute, operation));
   run_on(Stream::compute, operation);
   seen(operation, clock(Stream::compute) - ready);
 }
 
-void VirtualDevice::execute_for(Stream stream, const CostModel::Kernel& kernel,
+void VirtualDevice::execute_for(Stream stream, const CostModel::Kernel& kernel, double issue,
                                 std::string_view name) {
-  note({Tape::Kind::execute, stream, 0, kernel.alone, kernel.beside, name});
-  const double begin = begin_of_next(stream);
+  note({Tape::Kind::execute, stream, 0, kernel.alone, kernel.beside, issue, name});
+  const double begin = begin_of_next(stream, issue);
   const double seconds =
       stream == Stream::compute ? beside_collectives(begin, kernel) : kernel.alone;
   keep_busy(stream, name, begin, begin + seconds);
@@ -163,12 +176,13 @@ void VirtualDevice::delay(Stream stream, double seconds) {
 
 void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {
   ++work_.calls.launches;
+  work_.calls.issue_seconds += machine_.launch_overhead;
   occupy_for(stream, seconds, name);
 }
 
 void VirtualDevice::occupy_for(Stream stream, double seconds, std::string_view name) {
-  note({Tape::Kind::occupy, stream, 0, seconds, 0, name});
-  const double begin = begin_of_next(stream);
+  note({Tape::Kind::occupy, stream, 0, seconds, 0, 0, name});
+  const double begin = begin_of_next(stream, machine_.launch_overhead);
   if (is_collective(stream)) seconds = beside_others(stream, begin, seconds);
   keep_busy(stream, name, begin, begin + seconds);
 }
@@ -181,7 +195,7 @@ Event VirtualDevice::mark(Stream stream) {
 Event VirtualDevice::record(Stream stream) {
   Event event = mark(stream);
   if (noted_ != nullptr) {
-    note({Tape::Kind::record, stream, 0, 0, 0, {}});
+    note({Tape::Kind::record, stream, 0, 0, 0, 0, {}});
     event.number = ++recorded_;
   }
   return event;
@@ -193,7 +207,7 @@ void VirtualDevice::wait(Stream stream, const Event& event) {
     if (event.number <= before)
       spoil_tape();
     else
-      note({Tape::Kind::wait, stream, static_cast<uint32_t>(event.number - before - 1), 0, 0, {}});
+      note({Tape::Kind::wait, stream, static_cast<uint32_t>(event.number - before - 1), 0, 0, 0, {}});
   }
   clock(stream) = std::max(clock(stream), time_of(event));
 }
@@ -205,7 +219,6 @@ void VirtualDevice::hold_up(const Event& until) {
 }
 
 void VirtualDevice::begin_pass(bool forward) {
-  in_pass_ = true;
   hold_up_for_passes();
   if (!forward || !rules_.fetches_batches) return;
   state_.host = std::max(state_.host, clock(Stream::compute)) + machine_.batch_overhead;
@@ -249,7 +262,7 @@ void VirtualDevice::play(const Tape& tape) {
   played_.clear();
   for (const Tape::Entry& entry : tape.entries_) switch (entry.kind) {
       case Tape::Kind::execute:
-        execute_for(entry.stream, {entry.seconds, entry.beside}, entry.name);
+        execute_for(entry.stream, {entry.seconds, entry.beside}, entry.issue, entry.name);
         break;
       case Tape::Kind::occupy:
         occupy_for(entry.stream, entry.seconds, entry.name);

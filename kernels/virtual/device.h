@@ -74,10 +74,7 @@ class VirtualDevice final : public Device, private Replay {
   double now() override;
 
   void begin_pass(bool forward) override;
-  void end_pass() override {
-    in_pass_ = false;
-    hold_up_for_passes();
-  }
+  void end_pass() override { hold_up_for_passes(); }
   /// Null with an allocator, whose behaviour depends on all that it did before.
   Replay* replay() override { return allocator_ ? nullptr : this; }
 
@@ -132,14 +129,16 @@ class VirtualDevice final : public Device, private Replay {
   double& clock(Stream stream) { return state_.clocks[stream.index]; }
   double& late(Stream stream) { return state_.late[stream.index]; }
   double late(Stream stream) const { return state_.late[stream.index]; }
-  /// Host seconds of an operation: modules issue those of passes, and nobody else's.
-  double issue_of(Stream stream) const {
-    return in_pass_ && stream == Stream::compute ? issue_ : machine_.launch_overhead;
-  }
-  /// Issues something: when the host has done so and its stream is free.
-  double begin_of_next(Stream stream);
+  /// Whether a module of TransformerEngine issues an operation, not a function of PyTorch: those
+  /// with weights and fused attention are, the products of separate attention are not.
+  static bool is_module(const Operation& operation);
+  /// Host seconds of an operation's first kernel.
+  double issue_of(Stream stream, const Operation& operation) const;
+  /// Issues something in so many host seconds: when that is done and its stream is free.
+  double begin_of_next(Stream stream, double issue);
   /// Executes for `seconds`, or longer where a collective runs beside it.
-  void execute_for(Stream stream, const CostModel::Kernel& kernel, std::string_view name);
+  void execute_for(Stream stream, const CostModel::Kernel& kernel, double issue,
+                   std::string_view name);
   void occupy_for(Stream stream, double seconds, std::string_view name);
   void keep_busy(Stream stream, std::string_view name, double begin, double end);
   /// Something that cannot be played again from another moment.
@@ -150,7 +149,6 @@ class VirtualDevice final : public Device, private Replay {
   const Machine machine_;
   const DeviceRules rules_;
   const CostModel costs_;
-  const double issue_;             ///< host seconds of one operation
   const double collective_speed_;  ///< of a collective beside compute, in (0, 1]
   State state_;
   std::vector<Stream> collectives_;
@@ -161,7 +159,6 @@ class VirtualDevice final : public Device, private Replay {
   Stretch* noted_ = nullptr;   // until it is stopped: `work` is that of before it
   uint64_t recorded_ = 0;      // events, on all tapes
   std::vector<Event> played_;  // those of the tape that is played
-  bool in_pass_ = false;
   bool logging_ = false;
   std::vector<Interval> log_;
 };

@@ -278,14 +278,14 @@ Machine read_machine(const nlohmann::json& json, const std::string& file) {
 
 constexpr NamedFolder machines{"hardware/", "machine"};
 
-/// Rates of a base's kernels of attention, which keep their share of the peak.
+/// Rates of a base's kernels of attention, or the same shares of a smaller peak.
 json carried_attention(const json& machine, const json& base) {
   const auto peak = [](const json& of) {
     return of.at("device").at("flops_bf16").at("value").get<double>();
   };
   const double ratio = peak(machine) / peak(base);
   json all = base.at("attention");
-  if (ratio == 1) return all;
+  if (ratio >= 1) return all;
   for (json& one : all) {
     for (const char* direction : {"forward", "backward"})
       for (json& rate : one.at(direction)) rate = rate.get<double>() * ratio;

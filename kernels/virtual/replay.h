@@ -31,6 +31,7 @@ class Tape {
     uint32_t event;
     double seconds;
     double beside;  ///< seconds of an execution beside a collective
+    double issue;   ///< seconds of the host
     std::string_view name;
   };
   std::vector<Entry> entries_;

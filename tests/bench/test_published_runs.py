@@ -180,7 +180,7 @@ class Judging(unittest.TestCase):
     def test_the_worst_have_a_reason_by_what_the_row_is(self):
         lines = [line(100.1), line(50, techniques={"float8": {"recipe": "r"}}), line(70, seconds_per_launch=4.9e-5), line(160)]
         self.assertEqual([(round(e, 2), why) for e, _, why in judging.worst(lines, "time", 3)],
-                         [(0.6, "not explained"), (-0.5, "products in 8 bits, which frugal has not"),
+                         [(0.6, "not explained"), (-0.5, "products in 8 bits, which are not imitated"),
                           (-0.3, "bound by the host, which launches longer than the device computes")])
 
     def test_orders_are_of_pairs_that_differ_in_one_technique(self):
@@ -195,6 +195,10 @@ class Judging(unittest.TestCase):
             "all": {"pairs": 2, "ordered": 1, "right_sign": 1, "within_10": 0}})
         wrong = judging.orders([a, line(99, 104, techniques={"compile": True, "batch": 1})], "time")["compile"]
         self.assertEqual((wrong["right_sign"], wrong["within_10"]), (0, 1))
+        # What was run twice has no order to find, and is in no other count.
+        again = line(100, 115, techniques={"compile": False, "batch": 1})
+        self.assertEqual(judging.orders([a, again], "time"), {
+            judging.NOTHING: {"pairs": 1, "ordered": 1, "right_sign": None, "within_10": 0}})
         # Twice the tokens in 2.2 times the time take 1.1 times as long each; a technique that only one has differs, too.
         half = line(210, 220, techniques={"compile": False, "batch": 1, "overlap": {"x": True}}, per_token=0.5)
         self.assertEqual([[round(value, 3) for value in pair[1:]] for pair in judging.pairs([a, half], "time")], [[1.1, 1.05]])
