@@ -29,6 +29,7 @@ import published_errors
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GIB = 2**30
 #: What a set's runs were made with, where no file that `frugal import` reads says so.
+UNSTEADY = 1.25  # such rows of a host that now and then does something else say no time of a program
 PROGRAMS = {"llm-foundry": "pytorch-2023"}
 #: Of the kinds of GPU in published/.
 MACHINES = {"a100": "a100-selene", "a100_80gb": "a100-selene", "a100-80gb": "a100-selene", "a100-80gb-pcie": "a100-pcie", "h100": "h100-dgx",
@@ -82,11 +83,13 @@ def megatron_ci(row, document):
     found["parallel sizes"]["world"] = row["world"]
     left_out = "its peak differs from its equals'" if any("peak differs" in flag for flag in row["flags"] or []) else None
     size = "7B" if row["model"]["hidden"] == 4096 else "small"
+    unsteady = (row["iteration_time"] or 0) > UNSTEADY * (row["iteration_time_min"] or 0)
     return {"name": f"{row['case']}, {row['env']}" + (", resumed" if row["run"] == 2 else ""), "group": f"{row['gpu']}, {size}",
             "given": megatron(case["args"], row["world"], row["model"]["vocab"]) if row["world"] else "the number of GPUs is not public",
             "alike": [row["gpu"], row["env"], row["run"], model], "techniques": found, "left_out": left_out,
             "tokens": (row["global_batch"] or 0) * row["model"]["seq"], "sequence": row["model"]["seq"], "world": row["world"],
-            "memory": row["max_allocated_bytes"], "time": row["iteration_time"]}
+            "memory": row["max_allocated_bytes"], "time": None if unsteady else row["iteration_time"],
+            "without_time": f"its median step is over {UNSTEADY} times the shortest: no time" if unsteady else None}
 
 
 def simumax(row, _):
@@ -244,7 +247,7 @@ class Runner:
             return kept | {"not_predicted": found}
         record, program, missing = found
         return kept | self.predicted(one, file, record) | {"machine": file.stem, "program": program, "missing": missing,
-                                                           "left_out": one.get("left_out")}
+                                                           "left_out": one.get("left_out"), "without_time": one.get("without_time")}
 
     def predicted(self, one, file, record):
         stages = [stage["peak"] for stage in record["memory"]["stages"] or []] or [record["memory"]["peak_total"]]

@@ -34,7 +34,7 @@ def published_sets(path):
         document = read(ROOT / "published" / f"{name}.json")
         why = {}
         for line in lines:
-            said = line.get("not_predicted") or line.get("left_out")
+            said = line.get("not_predicted") or line.get("left_out") or line.get("without_time")
             if said:
                 why[said] = why.get(said, 0) + 1
         programs = sorted({judging.base_of(line["program"]) for line in lines if "program" in line})

@@ -122,6 +122,16 @@ class Rows(unittest.TestCase):
                     values.pop("memory", None), values.pop("time", None)
                 self.assertEqual(kept, again, f"{row['name']}: make results/virtual/published again, by bench/published.sh")
 
+    def test_unsteady_steps_have_no_time(self):
+        """The median and the shortest of each run, as the file has them."""
+        document = json.loads((SOURCE / "published/megatron-ci.json").read_text(encoding="utf-8"))
+        said = [dict(zip(document["columns"], row)) for row in document["rows"]]
+        ratios = [row["iteration_time"] / row["iteration_time_min"] for row in said]
+        self.assertEqual({(row["gpu"], row["world"]) for row, ratio in zip(said, ratios) if ratio > 1.25}, {("gb200", 4)})
+        self.assertLess(max(ratio for row, ratio in zip(said, ratios) if row["world"] != 4), 1.25)
+        for row, ratio in zip(published.rows_of("megatron-ci"), ratios, strict=True):
+            self.assertEqual((row["time"] is None, row["without_time"] is None), (ratio > 1.25, ratio <= 1.25))
+
     def test_bands_are_those_of_the_lines(self):
         lines = [one for several in judging.read(RESULTS).values() for one in several]
         self.assertEqual((RESULTS / "bands.json").read_text(), judging.json_of_bands(judging.bands(lines)))

@@ -158,6 +158,8 @@ const std::vector<std::pair<std::string, const char*>> megatron_arguments = {
     {"--use-mcore-models false", "{}"},
     {"--use-mcore-models --deterministic-mode",
      R"({"program": "megatron-core+pytorch-deterministic"})"},
+    {"--use-mcore-models --log-num-zeros-in-grad",
+     R"({"program": "megatron-core+megatron-zero-counts"})"},
     {"--no-create-attention-mask-in-dataloader", R"({"program": "megatron-core~batch-masks"})"},
     {"--use-mcore-models --cross-entropy-loss-fusion --global-batch-size 3 "
      "--defer-embedding-wgrad-compute",

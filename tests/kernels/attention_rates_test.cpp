@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/support/error.h"
+#include "kernels/virtual/machine.h"
 
 namespace frugal::kernels {
 namespace {
@@ -24,8 +25,10 @@ FusedAttention attention_of(int64_t tokens, bool causal) {
           .dropout = {}};
 }
 
-std::vector<AttentionRates> rates() {
-  return {{.kernel = "one",
+Machine rated() {
+  Machine machine;
+  machine.multiprocessors = 10;
+  machine.attention = {{.kernel = "one",
            .head_size = 128,
            .causal = true,
            .sequence = {1024, 4096},
@@ -51,13 +54,14 @@ std::vector<AttentionRates> rates() {
            .blocks = 100,
            .forward_ramp = 2,
            .source = "a test"}};
+  return machine;
 }
 
 /// 4 heads, s (s + 1) / 2 pairs, 2 products of 2 · 128 FLOPs forward and 5 backward.
 double flops(double s, int products) { return 4 * s * (s + 1) / 2 * 2 * 128 * products; }
 
 TEST(AttentionRates, AreAStraightLineOverTheLogarithmOfLengths) {
-  const AttentionClock clock(rates(), {.kernels = {"one"}}, 10);
+  const AttentionClock clock(rated(), {.kernels = {"one"}});
   EXPECT_DOUBLE_EQ(clock.forward(attention_of(2048, true)), flops(2048, 2) / 150e12);
   EXPECT_DOUBLE_EQ(clock.backward(attention_of(2048, true)), flops(2048, 5) / 100e12);
   EXPECT_DOUBLE_EQ(clock.forward(attention_of(128, true)), flops(128, 2) / 100e12);
@@ -65,23 +69,42 @@ TEST(AttentionRates, AreAStraightLineOverTheLogarithmOfLengths) {
 }
 
 TEST(AttentionRates, AreThoseOfTheFirstKernelThatAMachineHas) {
-  EXPECT_TRUE(AttentionClock(rates(), {.kernels = {"other", "few"}}, 10));
-  EXPECT_FALSE(AttentionClock(rates(), {.kernels = {"other"}}, 10));
-  const AttentionClock clock(rates(), {.kernels = {"few", "one"}}, 10);
+  EXPECT_TRUE(AttentionClock(rated(), {.kernels = {"other", "few"}}));
+  EXPECT_FALSE(AttentionClock(rated(), {.kernels = {"other"}}));
+  const AttentionClock clock(rated(), {.kernels = {"few", "one"}});
   const double blocks = 4 * 8;  // of 128 rows
   EXPECT_DOUBLE_EQ(clock.forward(attention_of(1024, true)),
                    flops(1024, 2) / 100e12 * (1 + 20 / blocks) / (1 + 20.0 / 100));
   EXPECT_DOUBLE_EQ(clock.backward(attention_of(1024, true)), flops(1024, 5) / 100e12);
 }
 
+/// FlashAttention 2 before Hopper, and where it is deterministic on Blackwell.
+TEST(AttentionRates, AreThoseThatTransformerEngineTakes) {
+  Machine machine = rated();
+  machine.attention[0].kernel = "cudnn";             // 100 TFLOP/s at 1024 tokens
+  machine.attention[2].kernel = "flash-attention-2";  // as fast, and with a ramp
+  for (const auto& [capability, deterministic, flash] :
+       {std::tuple{8.0, false, true}, {9.0, false, false}, {9.0, true, false}, {10.0, false, false},
+        {10.0, true, true}}) {
+    machine.libraries.compute_capability = capability;
+    const AttentionClock clock(machine,
+                               {.deterministic = deterministic, .by_transformer_engine = true});
+    EXPECT_EQ(clock.forward(attention_of(1024, true)) > flops(1024, 2) / 99e12, flash)
+        << capability << deterministic;
+  }
+  EXPECT_DOUBLE_EQ(AttentionClock(machine, {.deterministic = true}).forward(attention_of(1024, true)),
+                   flops(1024, 2) / 100e12)
+      << "frugal takes cuDNN's";
+}
+
 TEST(AttentionRates, AreThoseOfTheNearestHeadAndOfCausalAttention) {
-  const AttentionClock clock(rates(), {.kernels = {"one"}}, 10);
+  const AttentionClock clock(rated(), {.kernels = {"one"}});
   const double all_pairs = 4.0 * 1024 * 1024 * 2 * 128 * 2;
   EXPECT_DOUBLE_EQ(clock.forward(attention_of(1024, false)), all_pairs / 10e12);
 }
 
 TEST(AttentionRates, FallWithDropoutAndInADeterministicPass) {
-  const AttentionClock clock(rates(), {.kernels = {"one"}, .deterministic = true}, 10);
+  const AttentionClock clock(rated(), {.kernels = {"one"}, .deterministic = true});
   FusedAttention dropped = attention_of(1024, true);
   EXPECT_DOUBLE_EQ(clock.forward(dropped), flops(1024, 2) / 100e12);
   EXPECT_DOUBLE_EQ(clock.backward(dropped), flops(1024, 5) / (50e12 * 0.8));

@@ -210,6 +210,29 @@ TEST_F(VirtualDeviceTest, PassesHoldTheHostWhereTheProgramHasItSo) {
   }
 }
 
+/// TransformerEngine's modules issue products with weights; PyTorch issues the products of separate
+/// attention, other operations, and further kernels of one.
+TEST_F(VirtualDeviceTest, OperationsAreIssuedByModulesOrByPyTorch) {
+  const View plane{nullptr, DType::f32, {8, 8}}, batch{nullptr, DType::f32, {2, 8, 8}};
+  const View row{nullptr, DType::f32, {8}};
+  const auto host_seconds = [&](Host host, const Operation& operation) {
+    VirtualDevice other(machine, {.kernels = {.bias = true}, .host = host});
+    other.execute(operation);
+    return other.work().calls.issue_seconds;
+  };
+  const auto product = [](const View& of, const View& bias) {
+    return Gemm{.a = of, .b = of, .c = of, .bias = bias};
+  };
+  const double eager = machine.eager_overhead, module = machine.engine_overhead;
+  ASSERT_GT(module, eager);
+  EXPECT_DOUBLE_EQ(host_seconds(Host::launches, product(plane, {})), launch);
+  EXPECT_DOUBLE_EQ(host_seconds(Host::eager, product(plane, {})), eager);
+  EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(plane, {})), module);
+  EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(plane, row)), module + eager);
+  EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(batch, {})), eager);
+  EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, fill), eager);
+}
+
 TEST_F(VirtualDeviceTest, AForwardPassWaitsForItsBatchWhereTheProgramHasItSo) {
   for (const bool fetched : {false, true})
     for (const bool forward : {false, true}) {

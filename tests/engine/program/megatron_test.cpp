@@ -4,7 +4,7 @@
 
 #include "tests/engine/program/support.h"
 
-// What programs/megatron-core.json keeps beside, in bytes.
+// What programs/megatron-core.json keeps beside, in bytes, and does besides, in seconds.
 namespace frugal::engine {
 namespace {
 
@@ -89,6 +89,56 @@ TEST(MegatronCore, SumsTheGradientOfQueriesByPartsOfAGpu) {
   EXPECT_EQ(
       peak("flash-attention-copies+deterministic-algorithms") - peak("flash-attention-copies"),
       (parts - 1) * 4 * context);
+}
+
+/// Seconds of the second of two steps of one rank.
+double step_on(const std::string& machine, const RunConfig& config) {
+  const auto cluster = make_virtual_cluster(config, find_machine(machine));
+  Trainer trainer(*cluster, config, {.optimizer = {}, .steps = 2});
+  (void)trainer.step(random_batch(config, 0));
+  return trainer.step(random_batch(config, 1)).seconds;
+}
+
+/// Sums beyond one are written and read, 4 bytes an element each, by one kernel a layer.
+TEST(MegatronCore, FillsAndReadsFurtherSumsOfTheGradientOfQueries) {
+  const RunConfig llama = small_llama();
+  const Machine a100 = find_machine("a100-selene");
+  const auto seconds = [&](const std::string& program) {
+    return step_on("a100-selene", as(llama, program));
+  };
+  const double elements = static_cast<double>(llama.model.sequence * llama.micro_batch *
+                                              llama.model.query_size());
+  const double parts = (108 + 16 - 1) / 16;
+  const double each = (parts - 1) * 2 * 4 * elements / (a100.memory_bandwidth * a100.memory_fraction);
+  EXPECT_NEAR(seconds("flash-attention-copies+deterministic-algorithms") -
+                  seconds("flash-attention-copies"),
+              static_cast<double>(llama.model.layers) * (each + a100.launch_overhead), 2e-6);
+}
+
+/// A mask of a byte for each pair comes over the host's link.
+TEST(MegatronCore, CopiesMasksFromTheHost) {
+  RunConfig gpt = small_gpt();
+  gpt.attention = AttentionKind::fused;
+  gpt.model.sequence = 4096;
+  const Machine h100 = find_machine("h100-dgx");
+  const double bytes = static_cast<double>(gpt.micro_batch) * 4096 * 4096;
+  EXPECT_NEAR(step_on("h100-dgx", as(gpt, "batch-masks")) - step_on("h100-dgx", as(gpt, "frugal")),
+              bytes / (h100.host_bandwidth * h100.host_fraction), h100.launch_overhead + 1e-6);
+}
+
+/// A step's host time is hidden behind a backward pass, unless the host waits for that.
+TEST(MegatronCore, WaitsForGradientsBeforeItIssuesAStep) {
+  RunConfig gpt = small_gpt();
+  gpt.attention = AttentionKind::fused;
+  gpt.model.sequence = 1 << 16;  // the device is busy when the host has issued its passes
+  const auto seconds = [&](const std::string& program) {
+    return step_on("a100-selene", as(gpt, program));
+  };
+  const Machine a100 = find_machine("a100-selene");
+  const double counts = 36 * (a100.launch_overhead - 2 * a100.kernel_latency);
+  EXPECT_GT(seconds("host-waits-in-steps+megatron-zero-counts"),
+            seconds("megatron-zero-counts") + counts);
+  EXPECT_LT(seconds("host-waits-in-steps"), seconds("frugal") + counts) << "little to issue";
 }
 
 /// Bytes that a backward pass has of a loss and a forward pass has not where it has logits in 2 and
