@@ -15,28 +15,28 @@ Communicator& first_group(const Rank& rank) {
 }
 
 /// Parameters whose gradients passes through a chunk complete together.
-struct Module {
+struct CompletedTogether {
   int chunk;
   ParameterList parameters;
 };
 
 /// All parameters of a stage in the order in which a batch's last passes complete their gradients:
 /// the last chunk's first. One that several modules add to is where the last of them is.
-std::vector<Module> in_order(const Rank& rank,
-                             const std::vector<std::vector<ParameterList>>& completed) {
-  std::vector<Module> all;
+std::vector<CompletedTogether> in_order(const Rank& rank,
+                                        const std::vector<std::vector<ParameterList>>& completed) {
+  std::vector<CompletedTogether> all;
   for (size_t chunk = completed.size(); chunk-- > 0;)
     for (ParameterList module : completed[chunk]) {
       std::ranges::sort(module, std::greater(), &Parameter::offset);
-      for (Module& before : all)
+      for (CompletedTogether& before : all)
         std::erase_if(before.parameters,
                       [&](Parameter* p) { return std::ranges::find(module, p) != module.end(); });
       all.push_back({static_cast<int>(chunk), std::move(module)});
     }
   if (!types_of(rank.config).vectors_last) return all;
   // Vectors lie behind everything else (ParameterStore::Types::vectors_last).
-  Module vectors{0, {}};
-  for (Module& module : all)
+  CompletedTogether vectors{0, {}};
+  for (CompletedTogether& module : all)
     std::erase_if(module.parameters, [&](Parameter* p) {
       if (p->view().shape.dims > 1) return false;
       vectors.parameters.push_back(p);
