@@ -28,8 +28,9 @@ import published_errors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GIB = 2**30
+#: Median over shortest step of a run whose host did something else besides: its time says nothing of a program.
+UNSTEADY = 1.25
 #: What a set's runs were made with, where no file that `frugal import` reads says so.
-UNSTEADY = 1.25  # such rows of a host that now and then does something else say no time of a program
 PROGRAMS = {"llm-foundry": "pytorch-2023"}
 #: Of the kinds of GPU in published/.
 MACHINES = {"a100": "a100-selene", "a100_80gb": "a100-selene", "a100-80gb": "a100-selene", "a100-80gb-pcie": "a100-pcie", "h100": "h100-dgx",

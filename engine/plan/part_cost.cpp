@@ -310,9 +310,8 @@ int64_t enough_layers(const RunConfig& run) {
 PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part, bool turns) {
   PartCost cost;
-  on_one_rank(run, machine, part.layers, [&](Rank& rank) {
-    cost = PartExecution(rank, optimizer, {part}).run(turns);
-  });
+  on_one_rank(run, machine, part.layers,
+              [&](Rank& rank) { cost = PartExecution(rank, optimizer, {part}).run(turns); });
   return cost;
 }
 
@@ -468,8 +467,7 @@ const PairCost& PartCosts::together(const std::vector<ModelPart>& chunks, int fo
   if (found != together_.end()) return found->second;
   PairCost cost;
   on_one_rank(run_, machine_, layers, [&](Rank& rank) {
-    cost = PartExecution(rank, optimizer_, chunks)
-               .run_together(forward_chunk);
+    cost = PartExecution(rank, optimizer_, chunks).run_together(forward_chunk);
   });
   return together_.emplace(std::move(key), cost).first->second;
 }

@@ -93,9 +93,8 @@ std::string control_of(const DeclaredCell& declared, const Runs& runs) {
 /// What a reader of a cell has to know, and where milliseconds are the paper's.
 void complete_table4(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
   if (runs.setting().source == Source::simulated) {
-    cell.note = declared.papers
-                    ? fitted_note
-                    : cell.note + "; fused attention has a published kernel's rate";
+    cell.note = declared.papers ? fitted_note
+                                : cell.note + "; fused attention has a published kernel's rate";
   } else {
     const Record* record = runs.find(declared.cases.back()).record;
     const std::string papers = std::exchange(cell.note, "");

@@ -63,6 +63,8 @@ std::optional<KnownErrors> find_known_errors(const std::string& name_or_path) {
       .source = all.require<std::string>("source")};
 }
 
+const std::vector<Band>& all_bands() { return bands().all; }
+
 bool Band::like(const Band& other) const {
   return machine == other.machine && program == other.program && is_long == other.is_long &&
          several_nodes == other.several_nodes;
@@ -71,8 +73,7 @@ bool Band::like(const Band& other) const {
 std::string Band::text() const {
   return fmt::format(
       "predicted times of {} published runs like it ({}, {}, {} tokens, {}, bound by the {}) were "
-      "off by "
-      "{:.2g} % (median), {:.2g} % at most",
+      "off by {:.2g} % (median), {:.2g} % at most",
       count, machine, program, is_long ? "8k or more" : "fewer than 8k",
       several_nodes ? "several nodes" : "one node", host_bound ? "host" : "device", 100 * median,
       100 * largest);
@@ -98,7 +99,7 @@ std::vector<Band> find_bands(const std::string& machine, const RunConfig& run) {
                    .is_long = run.model.sequence >= bands().long_from,
                    .several_nodes = run.ranks() > find_machine(machine).devices_per_node};
   std::vector<Band> found;
-  std::ranges::copy_if(bands().all, std::back_inserter(found),
+  std::ranges::copy_if(all_bands(), std::back_inserter(found),
                        [&](const Band& band) { return band.like(asked); });
   return found;
 }

@@ -48,6 +48,7 @@ struct Band {
 /// JSON, as bench/published.py writes it.
 nlohmann::json to_json(const Band& band);
 
+const std::vector<Band>& all_bands();
 /// Bands of a machine, by label_of() it, and of runs like this, as far as a configuration says: the
 /// host's and the device's. None where nothing like it was published.
 std::vector<Band> find_bands(const std::string& machine, const RunConfig& run);

@@ -49,7 +49,7 @@ std::string host_unit(const Record& record, const Memory& memory, const std::str
                      ranks);
 }
 
-/// Whether a virtual machine knows no rate of the kernels that the program takes for attention.
+/// True where a virtual machine has no rates of the program's kernels for attention.
 bool attention_costs_its_products(const Record& record) {
   if (record.source != Source::simulated || record.config.attention != AttentionKind::fused)
     return false;

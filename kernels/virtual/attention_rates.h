@@ -38,9 +38,9 @@ struct AttentionChoice {
   bool operator==(const AttentionChoice&) const = default;
 };
 
-/// Whether TransformerEngine takes FlashAttention, not cuDNN's attention, on GPUs of this compute
-/// capability: before Hopper, and on Blackwell where attention's gradient is to be the same each
-/// time.
+/// True where TransformerEngine takes FlashAttention, not cuDNN's attention, on GPUs of this
+/// compute capability: before Hopper, and on Blackwell where attention's gradient is to be the same
+/// each time.
 bool takes_flash_attention(double compute_capability, bool deterministic);
 
 /// Rates of the first of these kernels that a machine has; none where it has none of them.

@@ -88,7 +88,8 @@ bool VirtualDevice::is_module(const Operation& operation) {
 
 double VirtualDevice::issue_of(Stream stream, const Operation& operation) const {
   if (stream != Stream::compute || rules_.host == Host::launches) return machine_.launch_overhead;
-  return rules_.host == Host::transformer_engine && is_module(operation) ? machine_.engine_overhead : machine_.eager_overhead;
+  return rules_.host == Host::transformer_engine && is_module(operation) ? machine_.engine_overhead
+                                                                         : machine_.eager_overhead;
 }
 
 double VirtualDevice::begin_of_next(Stream stream, double issue) {
@@ -122,7 +123,8 @@ void VirtualDevice::run_on(Stream stream, const Operation& operation) {
 
 void VirtualDevice::run_timed(const Operation& operation, const OnOperation& seen) {
   spoil_tape();  // who plays it tells nobody
-  const double ready = std::max(clock(Stream::compute), state_.host + issue_of(Stream::compute, operation));
+  const double ready =
+      std::max(clock(Stream::compute), state_.host + issue_of(Stream::compute, operation));
   run_on(Stream::compute, operation);
   seen(operation, clock(Stream::compute) - ready);
 }
@@ -207,7 +209,13 @@ void VirtualDevice::wait(Stream stream, const Event& event) {
     if (event.number <= before)
       spoil_tape();
     else
-      note({Tape::Kind::wait, stream, static_cast<uint32_t>(event.number - before - 1), 0, 0, 0, {}});
+      note({Tape::Kind::wait,
+            stream,
+            static_cast<uint32_t>(event.number - before - 1),
+            0,
+            0,
+            0,
+            {}});
   }
   clock(stream) = std::max(clock(stream), time_of(event));
 }

@@ -129,8 +129,8 @@ class VirtualDevice final : public Device, private Replay {
   double& clock(Stream stream) { return state_.clocks[stream.index]; }
   double& late(Stream stream) { return state_.late[stream.index]; }
   double late(Stream stream) const { return state_.late[stream.index]; }
-  /// Whether a module of TransformerEngine issues an operation, not a function of PyTorch: those
-  /// with weights and fused attention are, the products of separate attention are not.
+  /// True of operations that a module of TransformerEngine issues, not a function of PyTorch:
+  /// products with weights, and fused attention; not the products of separate attention.
   static bool is_module(const Operation& operation);
   /// Host seconds of an operation's first kernel.
   double issue_of(Stream stream, const Operation& operation) const;

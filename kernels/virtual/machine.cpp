@@ -289,9 +289,9 @@ json carried_attention(const json& machine, const json& base) {
   for (json& one : all) {
     for (const char* direction : {"forward", "backward"})
       for (json& rate : one.at(direction)) rate = rate.get<double>() * ratio;
-    one["source"] = fmt::format("carried over from {}, as a share of the peak: {}",
-                                base.at("name").get<std::string>(),
-                                one.at("source").get<std::string>());
+    one["source"] =
+        fmt::format("carried over from {}, as a share of the peak: {}",
+                    base.at("name").get<std::string>(), one.at("source").get<std::string>());
   }
   return all;
 }

@@ -29,31 +29,31 @@ Machine rated() {
   Machine machine;
   machine.multiprocessors = 10;
   machine.attention = {{.kernel = "one",
-           .head_size = 128,
-           .causal = true,
-           .sequence = {1024, 4096},
-           .forward = {100e12, 200e12},
-           .backward = {50e12, 150e12},
-           .forward_dropout = 0.5,
-           .backward_dropout = 0.25,
-           .deterministic = 0.8,
-           .source = "a test"},
-          {.kernel = "one",
-           .head_size = 64,
-           .causal = false,
-           .sequence = {1024},
-           .forward = {10e12},
-           .backward = {10e12},
-           .source = "a test"},
-          {.kernel = "few",
-           .head_size = 128,
-           .causal = true,
-           .sequence = {1024},
-           .forward = {100e12},
-           .backward = {100e12},
-           .blocks = 100,
-           .forward_ramp = 2,
-           .source = "a test"}};
+                        .head_size = 128,
+                        .causal = true,
+                        .sequence = {1024, 4096},
+                        .forward = {100e12, 200e12},
+                        .backward = {50e12, 150e12},
+                        .forward_dropout = 0.5,
+                        .backward_dropout = 0.25,
+                        .deterministic = 0.8,
+                        .source = "a test"},
+                       {.kernel = "one",
+                        .head_size = 64,
+                        .causal = false,
+                        .sequence = {1024},
+                        .forward = {10e12},
+                        .backward = {10e12},
+                        .source = "a test"},
+                       {.kernel = "few",
+                        .head_size = 128,
+                        .causal = true,
+                        .sequence = {1024},
+                        .forward = {100e12},
+                        .backward = {100e12},
+                        .blocks = 100,
+                        .forward_ramp = 2,
+                        .source = "a test"}};
   return machine;
 }
 
@@ -81,19 +81,22 @@ TEST(AttentionRates, AreThoseOfTheFirstKernelThatAMachineHas) {
 /// FlashAttention 2 before Hopper, and where it is deterministic on Blackwell.
 TEST(AttentionRates, AreThoseThatTransformerEngineTakes) {
   Machine machine = rated();
-  machine.attention[0].kernel = "cudnn";             // 100 TFLOP/s at 1024 tokens
+  machine.attention[0].kernel = "cudnn";              // 100 TFLOP/s at 1024 tokens
   machine.attention[2].kernel = "flash-attention-2";  // as fast, and with a ramp
-  for (const auto& [capability, deterministic, flash] :
-       {std::tuple{8.0, false, true}, {9.0, false, false}, {9.0, true, false}, {10.0, false, false},
-        {10.0, true, true}}) {
+  for (const auto& [capability, deterministic, flash] : {std::tuple{8.0, false, true},
+                                                         {9.0, false, false},
+                                                         {9.0, true, false},
+                                                         {10.0, false, false},
+                                                         {10.0, true, true}}) {
     machine.libraries.compute_capability = capability;
     const AttentionClock clock(machine,
                                {.deterministic = deterministic, .by_transformer_engine = true});
     EXPECT_EQ(clock.forward(attention_of(1024, true)) > flops(1024, 2) / 99e12, flash)
         << capability << deterministic;
   }
-  EXPECT_DOUBLE_EQ(AttentionClock(machine, {.deterministic = true}).forward(attention_of(1024, true)),
-                   flops(1024, 2) / 100e12)
+  EXPECT_DOUBLE_EQ(
+      AttentionClock(machine, {.deterministic = true}).forward(attention_of(1024, true)),
+      flops(1024, 2) / 100e12)
       << "frugal takes cuDNN's";
 }
 

@@ -284,8 +284,9 @@ TEST_F(MachineBase, IsTakenButForWhatIsGiven) {
 TEST_F(MachineBase, GivesRatesOfAttentionAsSharesOfThePeak) {
   const Machine base = find_machine("a100-selene");
   const Machine same = find_machine(file("same", "a100-selene", nlohmann::json::object()));
-  const Machine half = find_machine(file(
-      "half", "a100-selene", {{"device", {{"flops_bf16", number(base.flops_bf16 / 2, "FLOP/s")}}}}));
+  const Machine half =
+      find_machine(file("half", "a100-selene",
+                        {{"device", {{"flops_bf16", number(base.flops_bf16 / 2, "FLOP/s")}}}}));
   ASSERT_EQ(half.attention.size(), base.attention.size());
   for (size_t i = 0; i < base.attention.size(); ++i) {
     EXPECT_EQ(same.attention[i].forward, base.attention[i].forward);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/report/measurement.h"
+#include "harness/report/published_errors.h"
 #include "harness/report/verdicts.h"
 
 namespace frugal::harness {
@@ -50,6 +51,16 @@ void add_artifacts(Markdown& page, const Reproduction& all) {
   page.table(claim_table(all));
 }
 
+void add_published_errors(Markdown& page, const Records& records) {
+  const Table table = published_errors(records);
+  if (table.rows.empty()) return;
+  page.heading("Errors on published runs");
+  page.paragraph(
+      "|predicted / published - 1| of the step time, on runs that others have measured and "
+      "published: how far these virtual machines are off.");
+  page.table(table);
+}
+
 /// How each case ended, and where: the same environment is described once.
 void add_evidence(Markdown& page, const Records& records) {
   Table table{{{"case"}, {"on"}, {"scale"}, {"status"}, {"ended"}, {"build"}, {"command"}}, {}};
@@ -87,6 +98,7 @@ std::string markdown_report(const ReportedRecords& records, const Reproduction& 
     page.heading("Measured configuration: " + record.case_id);
     page.table(measurement_table(record));
   }
+  add_published_errors(page, records.records);
   if (!pictures.empty()) page.heading("Figures");
   for (const auto& picture : pictures)
     page.paragraph(fmt::format("![{}]({})", picture.filename().string(), picture.generic_string()));

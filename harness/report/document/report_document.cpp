@@ -10,6 +10,7 @@
 #include "harness/record/or_null.h"
 #include "harness/report/document/evidence_json.h"
 #include "harness/report/document/timeline_json.h"
+#include "harness/report/published_errors.h"
 
 namespace frugal::harness {
 namespace {
@@ -188,6 +189,7 @@ json report_document(const ReportedRecords& records, const std::vector<ReportedA
           {"records", std::move(lines)},
           {"environments", std::move(environments)},
           {"timelines", std::move(timelines)},
+          {"published", table_json(published_errors(records.records))},
           {"shared", shared},
           {"texts", compact.texts()}};
 }

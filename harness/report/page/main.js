@@ -77,6 +77,7 @@ drawClaims();
 drawArtifacts();
 drawTimelines();
 drawRuns();
+drawPublished();
 drawPictures();
 drawRecords();
 prepareForPaper();

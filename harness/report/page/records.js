@@ -1,4 +1,4 @@
-// The records, the user's own runs, and pictures.
+// The records, the user's own runs, errors on published runs, and pictures.
 
 function drawRecords() {
   const columns = [
@@ -19,6 +19,16 @@ function drawRuns() {
   document.getElementById("runs").hidden = !runs.length;
   document.getElementById("runs-box").append(...runs.map((record) => element("details", {class: "run"}, element("summary", {}, record.case),
                                                                               recordFacts(record))));
+}
+
+function drawPublished() {
+  const {columns, rows} = report.published;
+  document.getElementById("published").hidden = !rows.length;
+  if (!rows.length) return;
+  const box = sortedTable("published-table", "Errors on published runs", columns.map(({name, number}, position) => ({
+    title: name, number, sort: (row) => number ? Number(row[position]) : row[position], shows: (row) => row[position]
+  })), rows, {paging: false}).box;
+  document.getElementById("published-box").append(box);
 }
 
 function drawPictures() {

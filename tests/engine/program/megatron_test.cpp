@@ -106,10 +106,11 @@ TEST(MegatronCore, FillsAndReadsFurtherSumsOfTheGradientOfQueries) {
   const auto seconds = [&](const std::string& program) {
     return step_on("a100-selene", as(llama, program));
   };
-  const double elements = static_cast<double>(llama.model.sequence * llama.micro_batch *
-                                              llama.model.query_size());
+  const double elements =
+      static_cast<double>(llama.model.sequence * llama.micro_batch * llama.model.query_size());
   const double parts = (108 + 16 - 1) / 16;
-  const double each = (parts - 1) * 2 * 4 * elements / (a100.memory_bandwidth * a100.memory_fraction);
+  const double each =
+      (parts - 1) * 2 * 4 * elements / (a100.memory_bandwidth * a100.memory_fraction);
   EXPECT_NEAR(seconds("flash-attention-copies+deterministic-algorithms") -
                   seconds("flash-attention-copies"),
               static_cast<double>(llama.model.layers) * (each + a100.launch_overhead), 2e-6);
