@@ -72,10 +72,15 @@ def yaml(arguments):
     return "MODEL_ARGS:\n" + "".join(f"  {name}: {text(value)}\n" for name, value in arguments.items() if value is not False)
 
 
-def megatron(arguments, world, vocabulary):
+def script(program, arguments):
+    words = (word for name, value in arguments.items() if value is not False for word in (name, *[str(value)] * (value is not True)))
+    return f"python {program} {shlex.join(words)}\n"
+
+
+def megatron(arguments, world, vocabulary, program=None):
     """What `frugal import` is given: the name of a file, its text, and flags."""
     flags = ["--world-size", world] + ([] if "--vocab-size" in arguments else ["--vocabulary", vocabulary])
-    return "arguments.yaml", yaml(arguments), flags
+    return ("run.sh", script(program, arguments), flags) if program else ("arguments.yaml", yaml(arguments), flags)
 
 
 def megatron_ci(row, document):
@@ -85,8 +90,9 @@ def megatron_ci(row, document):
     left_out = "its peak differs from its equals'" if any("peak differs" in flag for flag in row["flags"] or []) else None
     size = "7B" if row["model"]["hidden"] == 4096 else "small"
     unsteady = (row["iteration_time"] or 0) > UNSTEADY * (row["iteration_time_min"] or 0)
+    program = "pretrain_bert.py" if row["model"]["kind"] == "bert" else None  # files of arguments are taken for GPT's
     return {"name": f"{row['case']}, {row['env']}" + (", resumed" if row["run"] == 2 else ""), "group": f"{row['gpu']}, {size}",
-            "given": megatron(case["args"], row["world"], row["model"]["vocab"]) if row["world"] else "the number of GPUs is not public",
+            "given": megatron(case["args"], row["world"], row["model"]["vocab"], program) if row["world"] else "the number of GPUs is not public",
             "alike": [row["gpu"], row["env"], row["run"], model], "techniques": found, "left_out": left_out,
             "tokens": (row["global_batch"] or 0) * row["model"]["seq"], "sequence": row["model"]["seq"], "world": row["world"],
             "memory": row["max_allocated_bytes"], "time": None if unsteady else row["iteration_time"],
@@ -196,16 +202,15 @@ class Runner:
         self.frugal, self.folders = str(frugal), [*machines, ROOT / "hardware"]
         self.run = functools.lru_cache(maxsize=None)(self._run)
 
-    def machine(self, gpu):
-        """The file of a kind of GPU, or None."""
-        name = MACHINES.get(gpu, gpu)
+    def machine(self, name):
+        """Its file, or None."""
         return next((folder / f"{name}.json" for folder in self.folders if (folder / f"{name}.json").exists()), None)
 
-    def devices_per_node(self, file):
+    def value(self, file, group, key):
+        """Of a machine's file, or of the one that it is based on."""
         said = json.loads(file.read_text(encoding="utf-8"))
-        own = said.get("network", {}).get("devices_per_node")
-        return own["value"] if own else self.devices_per_node(next(
-            folder / f"{said['base']}.json" for folder in self.folders if (folder / f"{said['base']}.json").exists()))
+        own = said.get(group, {}).get(key)
+        return own["value"] if own else self.value(self.machine(said["base"]), group, key)
 
     def _run(self, given, flags):
         """(a record, the program imitated, what frugal does not have of it), or why there is none. In a file's place
@@ -235,7 +240,7 @@ class Runner:
         """What is kept of a row, predicted with a program in place of the set's, the row's or the file's own."""
         program = program or one.get("program")
         kept = {key: one[key] for key in ("set", "row", "name", "group", "gpu", "alike", "techniques", "used_for")}
-        file = self.machine(one["gpu"])
+        file = self.machine(MACHINES.get(one["gpu"], one["gpu"]))
         if isinstance(one["given"], str):
             return kept | {"not_predicted": one["given"]}
         if file is None:
@@ -256,9 +261,10 @@ class Runner:
         kind = MEMORY.get(one["set"])
         launches = record["work"]["calls"]["launches"]
         busy = record["flops"]["hardware"]["value"] / record["utilization"]["peak_flops"]["data_sheet"]
-        values = {"sequence": one["sequence"], "nodes": -(-one["world"] // self.devices_per_node(file)),
+        most = max(stages) / self.value(file, "device", "memory_capacity")
+        values = {"sequence": one["sequence"], "nodes": -(-one["world"] // self.value(file, "network", "devices_per_node")),
                   "seconds_per_launch": float(f"{busy / launches:.4g}") if launches else None,
-                  "per_token": one["world"] / one["tokens"]}
+                  "per_token": one["world"] / one["tokens"], "share_of_memory": float(f"{most:.4g}")}
         for what, predicted, published in (("memory", bytes_of.get(kind), one["memory"]),
                                            ("time", record["metrics"]["step_time"]["median"], one["time"])):
             values[what] = None if predicted is None or published is None else {

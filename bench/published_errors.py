@@ -19,6 +19,8 @@ NO_ORDER = 0.02
 NOTHING = "nothing: repeated runs"  # what published numbers of the same run differ by
 #: Seconds that a launch takes at the data sheet's rate of products, on average, below which the host may take longer to make it.
 HOST_BOUND = 50e-6
+#: Share of a GPU's memory that is predicted to be allocated, above which PyTorch's allocator may run out of it at first.
+FILLED = 0.98
 LONG = 8192  # tokens
 #: What is known of rows, first match first: words of the reason, and whether a line and a kind of error have it.
 REASONS = (
@@ -26,6 +28,7 @@ REASONS = (
     ("a resumed run, whose peak may be that of loading", lambda line, what: what == "memory" and line["name"].endswith(", resumed")),
     ("its program is not imitated", lambda line, what: line["program"] == "frugal"),
     ("bound by the host, which launches longer than the device computes", lambda line, what: what == "time" and host_bound(line)),
+    ("fills its GPU: PyTorch's allocator gives blocks back and asks for others", lambda line, what: what == "time" and fills(line)),
     ("runs without TransformerEngine", lambda line, what: "local" in json.dumps(line["techniques"].get("kernels", {}))),
     ("Megatron-FSDP, whose units frugal has not", lambda line, what: "megatron-fsdp" in json.dumps(line["techniques"].get("sharding", {}))),
 )
@@ -82,6 +85,10 @@ def has_float8(line):
     if line["program"].startswith("torchtitan"):
         return False
     return bool(line["techniques"].get("float8")) or "fp8" in json.dumps(line["techniques"].get("precision", ""))
+
+
+def fills(line):
+    return line["share_of_memory"] > FILLED
 
 
 def host_bound(line):

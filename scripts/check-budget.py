@@ -24,18 +24,19 @@ HEADLESS = re.compile(
     r"(What|Whether|Of|How|Where|The same|Which|In|As|From|Why|By|With|Those|When|On|For|Without|To|Its?|At|So|Whatever|"
     r"Whose|Who|That|This|These|Between|They|Them|Until|Within|But|Behind|Beside|Before|After|If|Than)\b")
 VERBS = set("""
-    accept add align allow allocate answer ask assert avoid bind bound build bump cache call cap change charge check
-    choose clean clear close collect combine compare compile compute configure connect convert copy correct count cover
-    cut declare decide declare define delete derive describe disable divide document draw drop enable execute expect
-    explain export extend extract fail fill find fit fix fold follow format free gather generate give group guard halt
-    handle hide hold ignore imitate implement import include infer inline install instantiate join judge keep label land
-    leave let limit link list load log look lower make map mark measure merge model move name narrow note offer order
-    overlap pack parse pass pin plan plant play point predict prefer prepare print profile prove publish pull put raise
-    read rebuild recompute record redraw reduce refactor refuse register regenerate rehearse release remember remove rename
-    render repair repeat replace report require reset resolve restore restrict resume return reuse revert reword rewrite
-    round run save say scale schedule search see send separate set share shard shorten show simplify skip slim sort
-    specify speed split start state stop store strip sum support swap take teach tell test tidy time track train trim
-    try turn unify untangle update upgrade use validate verify wait warn widen word work wrap write""".split())
+    accept add align allocate allow answer ask assert avoid bind bound build bump cache call cap carry change charge
+    check choose clean clear close collect combine compare compile compute configure connect convert copy correct
+    count cover cut decide declare define delete derive describe disable divide document draw drop enable execute
+    expect explain export extend extract fail fill find fit fix fold follow format free gather generate give group
+    guard halt handle have hide hold ignore imitate implement import include infer inline install instantiate issue
+    join judge keep label land leave let limit link list load log look lower make map mark measure merge model move
+    name narrow note offer order overlap pack parse pass pin plan plant play point predict prefer prepare print
+    profile prove publish pull put raise read rebuild recompute record redraw reduce refactor refuse regenerate
+    register rehearse release remember remove rename render repair repeat replace report require reset resolve
+    restore restrict resume return reuse revert reword rewrite round run save say scale schedule search see send
+    separate set shard share shorten show simplify skip slim sort specify speed split start state stop store strip
+    sum support swap take teach tell test tidy time track train trim try turn unify untangle update upgrade use
+    validate verify wait warn widen word work wrap write""".split())
 
 
 def git(*arguments, root=ROOT):

@@ -90,6 +90,9 @@ bool takes_flash_attention(const RankAt& at) {
          kernels::takes_flash_attention(at.rank.device.libraries().compute_capability,
                                         has(at, "deterministic-algorithms"));
 }
+bool predicts_masked(const RankAt& at) {
+  return at.rank.config.model.objective == Objective::masked_token;
+}
 bool recomputes_layers(const RankAt& at) { return at.rank.config.recompute == Recompute::full; }
 bool computes_layers_once(const RankAt& at) { return !recomputes_layers(at); }
 bool gradients_stay(const RankAt& at) {
@@ -163,6 +166,39 @@ void make_deferred_head(const Occasion& o) {
         o.at.allocate({c.group_sequence(), c.micro_batch, c.model.vocabulary / c.tensor_parallel}),
         o.until);
   }
+}
+
+/// Makes weights, their gradients, and a replica's part of Adam's state.
+void hold_parameters(const Occasion& o, int64_t elements) {
+  const RunConfig& c = o.at.rank.config;
+  const DType wide = accumulation_type(c.type);
+  const auto hold = [&](DType type, int64_t size, Kind kind) {
+    o.extras.hold(o.at.allocate(type, {size}, kind), o.until);
+  };
+  hold(c.type, elements, Kind::parameter);
+  hold(c.program.weights.narrow_sums ? c.type : wide, elements, Kind::gradient);
+  const int64_t part = elements / (c.shards(Shard::optimizer) ? c.shard_ranks() : 1);
+  for (int i = c.type == wide ? 1 : 0; i < 3; ++i) hold(wide, part, Kind::optimizer);
+}
+
+/// Makes a linear layer and a norm of the hidden size, and a bias of the vocabulary.
+void make_token_head(const Occasion& o) {
+  const RunConfig& c = o.at.rank.config;
+  const int64_t h = c.model.hidden;
+  hold_parameters(o, h * h + 3 * h + c.model.vocabulary / c.tensor_parallel);
+}
+
+/// Makes what that layer, its GELU and its norm give, [s/t, b, h] each.
+void make_token_head_results(const Occasion& o) {
+  const RunConfig& c = o.at.rank.config;
+  const Shape shape{c.local_sequence(), c.micro_batch, c.model.hidden};
+  for (int i = 0; i < 3; ++i) o.extras.hold(o.at.allocate(shape, Kind::activation), o.until);
+}
+
+/// Makes a linear layer of the hidden size, and one of two outputs.
+void make_sentence_head(const Occasion& o) {
+  const int64_t h = o.at.rank.config.model.hidden;
+  hold_parameters(o, h * h + 3 * h + 2);
 }
 
 /// Makes float32 sums of the queries' gradient, one, or as many as let a GPU's multiprocessors each
@@ -571,6 +607,17 @@ std::vector<Behaviour> of_megatron() {
              "The gradient of the output layer's weights is computed behind the last microbatch, "
              "from inputs and gradients that all microbatches leave",
              {{Event::head_made, Event::model_goes, make_deferred_head}}),
+      on_gpu(
+          "token-head",
+          "A masked-token model has a linear layer, GELU and a norm before its vocabulary, and a "
+          "bias behind it, which take memory and no time",
+          {only(predicts_masked, {Event::head_made, Event::model_goes, make_token_head}),
+           only(predicts_masked,
+                {Event::logits_converted, Event::head_backward_ends, make_token_head_results})}),
+      on_gpu("sentence-head",
+             "A masked-token model has a second head, which tells whether sentences follow each "
+             "other, and takes memory and no time",
+             {only(predicts_masked, {Event::head_made, Event::model_goes, make_sentence_head})}),
       on_gpu("narrow-sums",
              "Gradients are summed in the weights' type, and in float32 for the optimizer's step",
              {memory_beside(Event::moment_read, Event::moments_stepped)},

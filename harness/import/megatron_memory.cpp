@@ -173,6 +173,7 @@ void MegatronReader::imitate(const char* name, std::string_view behaviour, std::
 /// take from it, in any case.
 void MegatronReader::read_program() {
   const char* const no_masks = "--no-create-attention-mask-in-dataloader";
+  const char* const no_sentences = "--bert-no-binary-head";
   const bool core = is_core();
   if (core && is_local()) {
     program_ += "~transformer-engine-workspace~flash-attention-copies";
@@ -188,6 +189,10 @@ void MegatronReader::read_program() {
     imitate("--no-gradient-accumulation-fusion", "+accumulation-kernel");
   if (core && on("--log-num-zeros-in-grad"))
     imitate("--log-num-zeros-in-grad", "+megatron-zero-counts");
+  if (core && on(no_sentences))
+    imitate(no_sentences, "~sentence-head");
+  else if (has(no_sentences))
+    out.same.push_back({said(no_sentences), "frugal has no such head"});
   if (core && on("--fp16") && !on("--accumulate-allreduce-grads-in-fp32"))
     imitate("--fp16", "+narrow-sums", "gradients in 2 bytes");
   if (core && on(no_masks))

@@ -240,8 +240,8 @@ void MegatronReader::read_objective() {
     out.add(program, "causal", false);
     out.missing.push_back(
         {program,
-         "token types, and a head that tells whether sentences follow each other; "
-         "--bert-no-binary-head leaves the latter out"});
+         "token types, a linear layer and a norm before the vocabulary, and a head that tells "
+         "whether sentences follow each other"});
   } else {
     out.missing.push_back({program, "frugal trains as pretrain_gpt.py and pretrain_bert.py do"});
   }

@@ -101,6 +101,7 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
     {{"--cross-entropy-fusion-impl"}, "program", together},
     {{"--defer-embedding-wgrad-compute"}, "", together},
     {{"--no-create-attention-mask-in-dataloader"}, "program", together},
+    {{"--bert-no-binary-head"}, "program", together},
     {{"--fp16-lm-cross-entropy"}, "narrow_logits", present, {{"", "true"}}},
     {{"--grad-reduce-in-bf16"},
      "narrow_reduction",

@@ -6,9 +6,8 @@ namespace {
 
 const std::vector<KnownParts> megatron_parts_with_values = {
     {{"--rotary-percent 1.0", "--rotary-percent 1", "--empty-unused-memory-level 0",
-      "--no-check-for-nan-in-loss-and-grad", "--spec local", "--bert-no-binary-head",
-      "--rerun-mode disabled", "--rerun-mode validate_results", "--timing-log-level 0",
-      "--no-barrier-with-level-1-timing"},
+      "--no-check-for-nan-in-loss-and-grad", "--spec local", "--rerun-mode disabled",
+      "--rerun-mode validate_results", "--timing-log-level 0", "--no-barrier-with-level-1-timing"},
      "what it says is what frugal does"},
     {{"--pipeline-model-parallel-comm-backend nccl", "--distributed-backend nccl"},
      "how processes find each other"},

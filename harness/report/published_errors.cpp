@@ -23,11 +23,11 @@ Table published_errors(const Records& records) {
               {}};
   for (const Band& band : all_bands())
     if (machines.contains(band.machine))
-      table.rows.push_back({band.machine, band.program, band.is_long ? "8k or more" : "fewer than 8k",
-                            band.several_nodes ? "several" : "one",
-                            band.host_bound ? "host" : "device", std::to_string(band.count),
-                            fmt::format("{:.1f}", 100 * band.median),
-                            fmt::format("{:.1f}", 100 * band.largest)});
+      table.rows.push_back(
+          {band.machine, band.program, band.is_long ? "8k or more" : "fewer than 8k",
+           band.several_nodes ? "several" : "one", band.host_bound ? "host" : "device",
+           std::to_string(band.count), fmt::format("{:.1f}", 100 * band.median),
+           fmt::format("{:.1f}", 100 * band.largest)});
   return table;
 }
 

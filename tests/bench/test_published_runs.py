@@ -23,7 +23,8 @@ RESULTS = SOURCE / "results/virtual/published"
 def line(predicted, measured=100, **more):
     """Of a time, in a group and with nothing special."""
     return {"group": "g", "name": "run", "used_for": [], "techniques": {}, "alike": ["m"], "per_token": 1, "machine": "a", "program": "p",
-            "seconds_per_launch": 1e-3, "sequence": 4096, "nodes": 1, "time": {"predicted": predicted, "published": measured}, **more}
+            "seconds_per_launch": 1e-3, "share_of_memory": 0.97, "sequence": 4096, "nodes": 1,
+            "time": {"predicted": predicted, "published": measured}, **more}
 
 
 class Data(unittest.TestCase):
@@ -99,6 +100,8 @@ class Rows(unittest.TestCase):
     def test_arguments_as_lines(self):
         self.assertEqual(published.yaml({"--a": True, "--b": False, "--c": 3, "--d": "x", "--e": "(0 1)", "--f": 1e-5}),
                          'MODEL_ARGS:\n  --a: true\n  --c: 3\n  --d: x\n  --e: "(0 1)"\n  --f: 1e-05\n')
+
+        self.assertEqual(published.script("x.py", {"--a": True, "--b": False, "--c": 3, "--e": "(0 1)"}), "python x.py --a --c 3 --e '(0 1)'\n")
 
     def test_behaviours_of_a_program(self):
         self.assertEqual(published.behaviours_of("mini-s-modules+rotary-tables~separate-activation+score-mask:memory"),
@@ -188,9 +191,11 @@ class Judging(unittest.TestCase):
         self.assertEqual([(group, one["count"]) for group, one in check.items()], [("g", 4), ("h", 1), ("all", 5), ("that set no number", 4)])
 
     def test_the_worst_have_a_reason_by_what_the_row_is(self):
-        lines = [line(100.1), line(50, techniques={"float8": {"recipe": "r"}}), line(70, seconds_per_launch=4.9e-5), line(160)]
-        self.assertEqual([(round(e, 2), why) for e, _, why in judging.worst(lines, "time", 3)],
+        lines = [line(100.1), line(50, techniques={"float8": {"recipe": "r"}}), line(70, seconds_per_launch=4.9e-5), line(160),
+                 line(65, share_of_memory=0.981)]
+        self.assertEqual([(round(e, 2), why) for e, _, why in judging.worst(lines, "time", 4)],
                          [(0.6, "not explained"), (-0.5, "products in 8 bits, which are not imitated"),
+                          (-0.35, "fills its GPU: PyTorch's allocator gives blocks back and asks for others"),
                           (-0.3, "bound by the host, which launches longer than the device computes")])
 
     def test_orders_are_of_pairs_that_differ_in_one_technique(self):

@@ -161,6 +161,8 @@ const std::vector<std::pair<std::string, const char*>> megatron_arguments = {
     {"--use-mcore-models --log-num-zeros-in-grad",
      R"({"program": "megatron-core+megatron-zero-counts"})"},
     {"--no-create-attention-mask-in-dataloader", R"({"program": "megatron-core~batch-masks"})"},
+    {"--use-mcore-models --bert-no-binary-head", R"({"program": "megatron-core~sentence-head"})"},
+    {"--bert-no-binary-head", "{}"},
     {"--use-mcore-models --cross-entropy-loss-fusion --global-batch-size 3 "
      "--defer-embedding-wgrad-compute",
      R"({"program": "megatron-core+float32-loss+deferred-head-gradients"})"},

@@ -192,6 +192,28 @@ TEST(MegatronCore, DefersGradientsOfTheOutputLayer) {
             2 * (2 * n.hidden + 2 * n.logits));
 }
 
+/// BERT's heads: a linear layer with its bias each, a norm's gain and bias, a bias of the
+/// vocabulary; a second linear layer of two outputs. A parameter has 2 + 4 + 12 bytes, of which
+/// replicas may divide the last. What the first head's three parts give stays until its backward
+/// pass.
+TEST(MegatronCore, HasTheHeadsOfMaskedTokenModels) {
+  RunConfig bert = small_gpt();
+  bert.model.objective = Objective::masked_token;
+  bert.model.vocabulary = 4096;
+  const auto more = [&](const std::string& behaviour) {
+    return peak_of_last(bert, behaviour) - peak_of_last(bert, "frugal");
+  };
+  const int64_t h = bert.model.hidden, token = h * h + h + 2 * h + 4096,
+                sentence = h * h + h + 2 * h + 2, results = 3 * 2 * Sizes(bert).hidden;
+  EXPECT_EQ(more("token-head"), 18 * token + results);
+  EXPECT_EQ(more("sentence-head"), 18 * sentence);
+  bert.data_parallel = 2;
+  bert.shard = Shard::optimizer;
+  EXPECT_EQ(more("token-head"), (6 + 12 / 2) * token + results);
+  bert.model.objective = Objective::next_token;
+  EXPECT_EQ(more("token-head+sentence-head"), 0);
+}
+
 /// Layers without TransformerEngine: a softmax in 4 bytes that its dropped copy of 2 is made of,
 /// and memory of one layer's scores that stays.
 TEST(MegatronCore, HasScoresBesideThoseOfLayers) {
