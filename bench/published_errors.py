@@ -145,7 +145,8 @@ def orders(lines, what):
 
 def moved(lines, without):
     """What the same rows' predictions and errors do when a behaviour is taken out: {what: how many rows change, by how much
-    they do on average, and the mean error without it and how far it is from that with it}."""
+    they do on average, and the mean error without it and how far it is from that with it; or how many have no prediction
+    without it}."""
     found = {}
     for what in WHAT:
         both = [(a, b) for a, b in zip(lines, without) if error(a, what) is not None and error(b, what) is not None]
@@ -154,6 +155,8 @@ def moved(lines, without):
             before, after = (statistics.fmean(abs(error(pair[side], what)) for pair in both) for side in (0, 1))
             found[what] = {"rows": sum(change != 0 for change in changes), "change": round(statistics.fmean(map(abs, changes)), 5),
                            "mean_error": round(after, 5), "moves": round(after - before, 5)}
+        if lost := sum(error(a, what) is not None and error(b, what) is None for a, b in zip(lines, without)):
+            found.setdefault(what, {"rows": 0})["lost"] = lost
     return found
 
 

@@ -81,10 +81,11 @@ def published_ablation(path):
     rows, moves = [], {}
     for name, one in document["sets"].items():
         for behaviour, moved in sorted(one["behaviours"].items(), key=lambda item: -item[1].get("time", {}).get("change", 0)):
-            changed = sum(what["rows"] for what in moved.values()) if moved else None
+            changed = sum(what["rows"] + what.get("lost", 0) for what in moved.values()) if any("change" in what for what in moved.values()) else None
             moves.setdefault(behaviour, []).append(changed)
             if changed:
-                cells = [[percent(moved[what]["change"], ".2f"), percent(moved[what]["moves"], "+.2f")] if what in moved else [NONE, NONE]
+                cells = [["no prediction", NONE] if moved.get(what, {}).get("lost") else
+                         [percent(moved[what]["change"], ".2f"), percent(moved[what]["moves"], "+.2f")] if what in moved else [NONE, NONE]
                          for what in ("time", "memory")]
                 rows.append([name, f"`{behaviour}`", *cells[0], *cells[1]])
     every = f"Of every {document['every']}th row. " if document["every"] > 1 else ""

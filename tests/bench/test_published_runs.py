@@ -222,6 +222,10 @@ class Judging(unittest.TestCase):
         lines = [line(90), line(110), line(100, left_out="odd")]
         found = judging.moved(lines, [line(81), line(110), line(1)])
         self.assertEqual(found, {"time": {"rows": 1, "change": 0.05, "mean_error": 0.145, "moves": 0.045}})
+        gone = {**line(1), "time": None}
+        self.assertEqual(judging.moved(lines, [gone, line(110), gone]),
+                         {"time": {"rows": 0, "change": 0.0, "mean_error": 0.1, "moves": 0.0, "lost": 1}})
+        self.assertEqual(judging.moved(lines, [gone] * 3), {"time": {"rows": 0, "lost": 2}})
 
     def test_bands_by_machine_program_and_class(self):
         lines = [line(90), line(130), line(95), line(80, sequence=8192), line(70, nodes=2), line(50, seconds_per_launch=1e-6),
