@@ -23,7 +23,8 @@ UNITS = {"memory": ("GiB", 2**30), "time": ("s", 1)}
 def bars(sets):
     found = {what: {f"{name}: {group}": one for name, lines in sets.items() for group, one in judging.groups(lines, what).items()}
              for what in judging.WHAT}
-    labels = list(dict.fromkeys(label for groups in found.values() for label in groups))
+    labels = dict.fromkeys(label for groups in found.values() for label in groups)
+    labels = sorted(labels, key=lambda label: list(sets).index(label.split(":")[0]))
     figure, panels = style.panels(2, 1.2 + 0.42 * len(labels), "Predictions of published runs: how far off they are", labels)
     for panel, (what, groups) in zip(panels, found.items()):
         series = [(look, [(100 * groups[label][key], None) if label in groups else None for label in labels])
