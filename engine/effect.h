@@ -41,6 +41,7 @@ struct Occasion {
 struct Effect {
   ModelEvent at, until;
   std::function<void(const Occasion&)> does;
+  bool last = false;  ///< behind all others at this event, which would not find x
 };
 
 /// Effects that programs have in common.
@@ -61,7 +62,7 @@ Effect copies_beside(ModelEvent at, ModelEvent until, int count = 1,
                      Counted counted = Counted::workspace);
 /// Memory of x's shape is beside it, of its own type or of accumulation type.
 Effect memory_beside(ModelEvent at, ModelEvent until, int count = 1);
-Effect wide_memory_beside(ModelEvent at, ModelEvent until);
+Effect wide_memory_beside(ModelEvent at, ModelEvent until, int count = 1);
 /// x is replaced by other memory of its shape: what would be written over stays.
 Effect elsewhere(ModelEvent at);
 /// A kernel moves so many bytes for each byte of x, in that many launches: time without memory.

@@ -26,7 +26,8 @@ enum class ModelEvent : uint8_t {
   layer_input_recomputed,     ///< a layer's input has been read by its second forward pass
   layer_output_recomputed,    ///< a layer's output of its second forward pass
   layer_ends,                 ///< a layer's output, by a forward pass
-  layer_gradient_read,        ///< the gradient of a layer's output, by all of its modules
+  layer_backward_begins,      ///< the gradient of a layer's output, by none of its modules
+  layer_gradient_read,        ///< the same, by all of them
   layer_backward_ends,        ///< of one layer, or of layers that are recomputed together
   norm_read,                  ///< a norm's input, before it is kept
   norm_gradient_begins,       ///< the gradient of a norm's output; beside it the norm's input

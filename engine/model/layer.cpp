@@ -92,6 +92,7 @@ Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& save
 Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   const Pass pass = outer.in_layer(index_);
   Extras extras;
+  pass.event(ModelEvent::layer_backward_begins, dy, extras);
   saved.restore(pass);
   if (pass.recompute == Recompute::full) {
     Tensor input = std::exchange(saved.input, Tensor()), output = recompute(pass, input, saved);

@@ -64,13 +64,15 @@ bool with_wide_logits(const RankAt& at) {
   return with_float32_loss(at) || has(at, "float32-logits");
 }
 bool without_wide_logits(const RankAt& at) { return !with_wide_logits(at); }
+bool makes_rms_norms_again(const RankAt& at) {
+  const RunConfig& c = at.rank.config;
+  return c.model.norm == NormKind::rms && c.recompute == Recompute::selective &&
+         at.place.layer >= 0 && c.recompute_modules.has(LayerModule::norm) &&
+         c.recomputes_layer(at.place.layer);
+}
 /// A layer that makes its norms again keeps nothing else of them than others do.
 bool keeps_rms_norms(const RankAt& at) {
-  const RunConfig& c = at.rank.config;
-  const bool again = c.recompute == Recompute::selective && at.place.layer >= 0 &&
-                     c.recompute_modules.has(LayerModule::norm) &&
-                     c.recomputes_layer(at.place.layer);
-  return c.model.norm == NormKind::rms && !again &&
+  return at.rank.config.model.norm == NormKind::rms && !makes_rms_norms_again(at) &&
          (at.place.layer >= 0 || !has(at, "float32-final-norm"));
 }
 bool is_final_rms_norm(const RankAt& at) {
@@ -373,15 +375,28 @@ std::vector<Behaviour> of_logits() {
                head<&HeadChoices::separate_part_gradients>)};
 }
 
+/// Float32 norms of a layer. Where they are made again, their kernels' bytes are those of
+/// operations without a fused kernel, for each of x in 2 bytes: 18 forward, of which a fused kernel
+/// has 2, and 46 backward, of which it has 3.
+std::vector<Effect> float32_norms() {
+  const Event begins = Event::layer_backward_begins, ends = Event::layer_backward_ends;
+  constexpr double forward = 18 - 2, backward = 46 - 3;
+  return {only(keeps_rms_norms, {Event::norm_read, Event::norm_gradient_begins, widen_norm}),
+          only(keeps_rms_norms,
+               {Event::norm_gradient_begins, Event::norm_gradient_begins, narrow_norm}),
+          only(makes_rms_norms_again, kernel(Event::layer_ends, 2 * forward, 14)),
+          only(makes_rms_norms_again, kernel(begins, 2 * (forward + backward), 40)),
+          only(makes_rms_norms_again, wide_memory_beside(begins, ends, 2)),
+          only(makes_rms_norms_again, memory_beside(begins, ends, 2))};
+}
+
 /// Behaviours of layers.
 std::vector<Behaviour> of_layers() {
   return {
       keeping("float32-norms",
               "A root mean square norm copies its input to float32 and keeps that, and what it "
-              "gives before its gain",
-              {only(keeps_rms_norms, {Event::norm_read, Event::norm_gradient_begins, widen_norm}),
-               only(keeps_rms_norms,
-                    {Event::norm_gradient_begins, Event::norm_gradient_begins, narrow_norm})}),
+              "gives before its gain, from where they are made to its backward pass",
+              float32_norms()),
       keeping("float32-final-norm",
               "The root mean square norm behind the layers copies its input to float32 and keeps "
               "that, and what it gives before its gain",

@@ -19,9 +19,11 @@ std::vector<Tensor*> Extras::tensors() {
 }
 
 void RankAt::imitate(ModelEvent what, Tensor& x, Extras& extras, Tensor* other) const {
-  for (const Behaviour* behaviour : rank.config.program.behaviours())
-    for (const Effect& effect : behaviour->effects)
-      if (effect.at == what) effect.does({*this, x, extras, other, effect.until});
+  for (const bool last : {false, true})
+    for (const Behaviour* behaviour : rank.config.program.behaviours())
+      for (const Effect& effect : behaviour->effects)
+        if (effect.at == what && effect.last == last)
+          effect.does({*this, x, extras, other, effect.until});
   extras.end(what);
 }
 
@@ -40,7 +42,7 @@ Effect hold(ModelEvent at, ModelEvent until, Counted counted) {
 }
 
 Effect release(ModelEvent at) {
-  return {at, at, [](const Occasion& o) { o.x.release(); }};
+  return {at, at, [](const Occasion& o) { o.x.release(); }, true};
 }
 
 Effect copy(ModelEvent at, ModelEvent until) {
@@ -69,9 +71,10 @@ Effect memory_beside(ModelEvent at, ModelEvent until, int count) {
           }};
 }
 
-Effect wide_memory_beside(ModelEvent at, ModelEvent until) {
-  return {at, until, [](const Occasion& o) {
-            hold(o, o.at.allocate(accumulation_type(o.x.type()), o.x.shape()));
+Effect wide_memory_beside(ModelEvent at, ModelEvent until, int count) {
+  return {at, until, [count](const Occasion& o) {
+            for (int i = 0; i < count; ++i)
+              hold(o, o.at.allocate(accumulation_type(o.x.type()), o.x.shape()));
           }};
 }
 

@@ -211,7 +211,7 @@ void TorchtitanReader::read_program() {
   const bool compiles_loss =
       compiled && (parts_.has("compile.enable") || parts_.has("training.local_batch_size"));
   std::string program = "torchtitan";
-  if (!compiled) program += "+torchtitan-eager-layers";
+  if (!compiled) program += "~pytorch-norms+torchtitan-eager-layers";
   if (!compiles_loss) program += "+torchtitan-eager-loss";
   const bool converts = parts_.has("model.converters") &&
                         parts_.said("model.converters").find("float8") != std::string::npos;

@@ -308,7 +308,7 @@ json llama3(const std::string& flavor, int64_t layers, int64_t hidden, int64_t h
   json fields = with_fields({}, R"({"key_value_heads": 8, "vocabulary_size": 128256,
     "norm": "rms-norm", "mlp": "swiglu", "bias": "none", "positions": "rotary",
     "rotary": {"base": 500000}, "tied_embeddings": false, "dropout": 0, "attention": "fused",
-    "program": "torchtitan+torchtitan-eager-layers+torchtitan-eager-loss"})");
+    "program": "torchtitan~pytorch-norms+torchtitan-eager-layers+torchtitan-eager-loss"})");
   fields.update({{"name", "llama3-" + flavor},
                  {"layers", layers},
                  {"hidden_size", hidden},
@@ -348,7 +348,7 @@ TEST(ImportValues, OfTorchtitan) {
     "context": "zigzag", "data_parallel_size": 35, "shard": "weights", "shard_size": 21,
     "schedule": "1f1b", "stage_layers": "31+2*32+31",  // 126 and the embedding and the output
     "recompute": "full", "recompute_layers": 6,  // of 126 / 4 layers every fifth
-    "program": "torchtitan+torchtitan-eager-layers+torchtitan-eager-loss~outer-weights-stay)"
+    "program": "torchtitan~pytorch-norms+torchtitan-eager-layers+torchtitan-eager-loss~outer-weights-stay)"
                                          R"(~last-layer-weights-stay"})");
   const Notes notes = {
       "mapped: training.global_batch_size = 4620 -> 11 times 12 sequences a replica",

@@ -318,7 +318,8 @@ TEST(Torchtitan, NamesItsProgramByWhatIsCompiled) {
   const auto program = [](const std::string& more) {
     return read(toml(more)).given.at("program").get<std::string>();
   };
-  const std::string eager = "torchtitan+torchtitan-eager-layers+torchtitan-eager-loss";
+  const std::string eager =
+      "torchtitan~pytorch-norms+torchtitan-eager-layers+torchtitan-eager-loss";
   EXPECT_EQ(program(""), eager);
   EXPECT_EQ(program("[training]\ncompile = false\n"), eager);
   EXPECT_EQ(program("[training]\ncompile = true\nbatch_size = 1\n"),

@@ -12,6 +12,7 @@ using testing::as;
 using testing::Sizes;
 using testing::small_gpt;
 using testing::small_llama;
+using testing::step_on;
 
 constexpr int64_t mib = 1 << 20;
 
@@ -89,14 +90,6 @@ TEST(MegatronCore, SumsTheGradientOfQueriesByPartsOfAGpu) {
   EXPECT_EQ(
       peak("flash-attention-copies+deterministic-algorithms") - peak("flash-attention-copies"),
       (parts - 1) * 4 * context);
-}
-
-/// Seconds of the second of two steps of one rank.
-double step_on(const std::string& machine, const RunConfig& config) {
-  const auto cluster = make_virtual_cluster(config, find_machine(machine));
-  Trainer trainer(*cluster, config, {.optimizer = {}, .steps = 2});
-  (void)trainer.step(random_batch(config, 0));
-  return trainer.step(random_batch(config, 1)).seconds;
 }
 
 /// Sums beyond one are written and read, 4 bytes an element each, by one kernel a layer.

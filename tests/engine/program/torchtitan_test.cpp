@@ -13,6 +13,7 @@ using testing::bytes_of;
 using testing::Sizes;
 using testing::small_gpt;
 using testing::small_llama;
+using testing::step_on;
 
 RunConfig divided_in_bf16(RunConfig c, const std::string& program) {
   c = as(std::move(c), program);
@@ -110,6 +111,47 @@ TEST(Torchtitan, HasNormsInFloat32WhereTheyAreKept) {
   llama.recompute = Recompute::selective;
   llama.recompute_modules = {LayerModule::norm};
   EXPECT_EQ(added("float32-norms"), 4 * n.hidden) << "of the one behind the layers";
+}
+
+/// A norm's operations, of 2 bytes an element: x.float() 3, pow 4, mean 2, a product 4, type_as 3
+/// and the gain 2, twice; backward the gain's 2 + 3 + 1, type_as 3, the product's 4 + 6 + 2, mean
+/// 2, pow's 4 + 4 + 6, a sum of two 6 and x.float() 3. A fused norm reads and writes, and reads two
+/// and writes. From the layer's first to its last gradient two norms have an input in 4 bytes and a
+/// result in 2.
+TEST(Torchtitan, MakesNormsAgainInFloat32) {
+  RunConfig llama = small_llama();
+  llama.model.sequence = 8192;
+  llama.model.vocabulary = 8;
+  llama.recompute = Recompute::selective;
+  llama.recompute_modules = {LayerModule::norm};
+  const Machine a100 = find_machine("a100-selene");
+  const double x = 2 * static_cast<double>(Sizes(llama).hidden);
+  const double forward = 3 + 4 + 2 + 4 + 3 + 2 - 2;
+  const double backward = 6 + 3 + 12 + 2 + 14 + 6 + 3 - 3;
+  const double each = (2 * forward + backward) * x / (a100.memory_bandwidth * a100.memory_fraction);
+  const double norms = 2 * static_cast<double>(llama.model.layers);
+  const auto more = [&](const std::string& program) {
+    return step_on("a100-selene", as(llama, program + "+float32-norms")) -
+           step_on("a100-selene", as(llama, program));
+  };
+  for (const char* program : {"float32-final-norm", "early-releases+float32-final-norm"})
+    EXPECT_NEAR(more(program), norms * (each + (2 * 7 + 13) * a100.launch_overhead), 0.02 * each)
+        << program;
+  llama.model.layers = 1;
+  EXPECT_EQ(bytes_of(as(llama, "float32-norms+float32-final-norm")).peak -
+                bytes_of(as(llama, "float32-final-norm")).peak,
+            2 * (4 + 2) * Sizes(llama).hidden);
+}
+
+/// A kernel moves its bytes also where the gradient that it is about is released at the same event.
+TEST(Torchtitan, ReleasesAGradientBehindItsKernels) {
+  RunConfig llama = small_llama();
+  llama.model.sequence = 8192;
+  const auto more = [&](const std::string& program) {
+    return step_on("a100-selene", as(llama, program + "+layer-gradient-read*100")) -
+           step_on("a100-selene", as(llama, program));
+  };
+  EXPECT_NEAR(more("early-releases"), more("frugal"), 1e-3 * more("frugal"));
 }
 
 TEST(Torchtitan, DiscardsAtOnceWhatIsComputedAgain) {
