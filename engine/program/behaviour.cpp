@@ -49,10 +49,6 @@ std::string_view state_on_device(const RunConfig& config) {
   return config.offload_optimizer ? "and the optimizer's state is in the host's memory" : "";
 }
 
-std::string_view no_overlap(const RunConfig& config) {
-  return config.overlap_grad_reduce == true ? "and overlap_grad_reduce is on" : "";
-}
-
 // Conditions of effects.
 
 bool has(const RankAt& at, std::string_view behaviour) {
@@ -298,8 +294,6 @@ template <auto member>
 constexpr Choice optimizer = [](Choices& c) { c.optimizer.*member = true; };
 template <auto member>
 constexpr Choice device = [](Choices& c) { c.device.*member = true; };
-template <Buckets rule>
-constexpr Choice buckets = [](Choices& c) { c.optimizer.buckets = rule; };
 constexpr Choice separate_projections = [](Choices& c) {
   c.attention.separate_projections = c.mlp.separate_projections = true;
 };
@@ -667,29 +661,6 @@ std::vector<Behaviour> of_divided() {
                "are copied into one when those of a layer are there; a sum has no memory of its "
                "own where it is added to another",
                weights<&WeightChoices::copied_unit_gradients>)};
-}
-
-/// Behaviours of replicas that sum whole gradients, or divide the optimizer's state alone.
-std::vector<Behaviour> of_sums() {
-  return {
-      {.name = "late-sums",
-       .changes = Changes::time,
-       .does = "Replicas sum gradients behind the last backward pass of a batch, not beside it",
-       .choose = buckets<Buckets::none>,
-       .refusal = no_overlap,
-       .instead_of = "first-chunk-buckets"},
-      {.name = "first-chunk-buckets",
-       .changes = Changes::time,
-       .does = "Beside the last backward pass, replicas sum gradients of the first stage's first "
-               "chunk in buckets of 40 million, or of a million for each replica, whichever is "
-               "more, and those of any other chunk when it has all of them",
-       .choose = buckets<Buckets::first_chunk>,
-       .instead_of = "late-sums"},
-      {.name = "buckets-of-25-mib",
-       .changes = Changes::time,
-       .does = "Beside the last backward pass, replicas sum gradients in buckets of 25 MiB",
-       .choose = buckets<Buckets::of_25_mib>,
-       .instead_of = "first-chunk-buckets"}};
 }
 
 }  // namespace

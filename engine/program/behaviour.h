@@ -36,6 +36,8 @@ namespace effects {
 Behaviour timing(std::string_view name, std::string_view does, void (*choose)(Choices&),
                  Changes changes = Changes::time, std::string_view instead_of = {},
                  std::string_view (*refusal)(const RunConfig&) = nullptr);
+/// Behaviours of replicas that sum whole gradients, or divide the optimizer's state alone.
+std::vector<Behaviour> of_sums();
 /// Behaviours of a virtual machine's clock: kernels, and hosts with their messages.
 std::vector<Behaviour> of_kernels();
 std::vector<Behaviour> of_hosts();
@@ -58,6 +60,8 @@ const Behaviour& behaviour_of(const ProgramKernel& kernel);
 std::string term_of(const Behaviour& behaviour);
 /// Events at which a program's file may run a kernel: "layer-ends".
 const std::map<std::string_view, ModelEvent>& kernel_events();
+/// Their names, by commas.
+std::string kernel_event_names();
 
 /// Throws InputError for a behaviour of the run's program that its configuration cannot have.
 void check_behaviours(const RunConfig& config);

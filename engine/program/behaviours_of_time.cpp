@@ -29,6 +29,12 @@ struct OfClock {
     o.at.run(Convert{View{nullptr, accumulation_type(o.x.type()), o.x.shape()}, o.x});
   }
 
+  static std::string_view no_overlap(const RunConfig& config) {
+    return config.overlap_grad_reduce == true ? "and overlap_grad_reduce is on" : "";
+  }
+
+  template <Buckets rule>
+  static constexpr Choice buckets = [](Choices& c) { c.optimizer.buckets = rule; };
   template <auto member>
   static constexpr Choice kernel = [](Choices& c) { c.device.kernels.*member = true; };
   template <auto member>
@@ -57,10 +63,10 @@ struct OfClock {
 
 }  // namespace
 
-Behaviour timing(std::string_view name, std::string_view does, void (*choice)(Choices&),
+Behaviour timing(std::string_view name, std::string_view does, void (*choose)(Choices&),
                  Changes changes, std::string_view instead_of,
                  std::string_view (*refusal)(const RunConfig&)) {
-  return {name, changes, does, {}, choice, refusal, false, instead_of};
+  return {name, changes, does, {}, choose, refusal, false, instead_of};
 }
 
 std::vector<Behaviour> of_kernels() {
@@ -164,6 +170,28 @@ std::vector<Behaviour> of_hosts() {
              "Tensor-parallel ranks that have the same to send send a part of it each, and gather "
              "the parts",
              OfClock::message<&MessageRules::sharded>, Changes::messages)};
+}
+
+std::vector<Behaviour> of_sums() {
+  return {
+      {.name = "late-sums",
+       .changes = Changes::time,
+       .does = "Replicas sum gradients behind the last backward pass of a batch, not beside it",
+       .choose = OfClock::buckets<Buckets::none>,
+       .refusal = OfClock::no_overlap,
+       .instead_of = "first-chunk-buckets"},
+      {.name = "first-chunk-buckets",
+       .changes = Changes::time,
+       .does = "Beside the last backward pass, replicas sum gradients of the first stage's first "
+               "chunk in buckets of 40 million, or of a million for each replica, whichever is "
+               "more, and those of any other chunk when it has all of them",
+       .choose = OfClock::buckets<Buckets::first_chunk>,
+       .instead_of = "late-sums"},
+      {.name = "buckets-of-25-mib",
+       .changes = Changes::time,
+       .does = "Beside the last backward pass, replicas sum gradients in buckets of 25 MiB",
+       .choose = OfClock::buckets<Buckets::of_25_mib>,
+       .instead_of = "first-chunk-buckets"}};
 }
 
 }  // namespace frugal::engine::effects

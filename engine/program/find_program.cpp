@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <ranges>
 #include <utility>
 
 #include "kernels/support/error.h"
@@ -54,8 +53,8 @@ const Behaviour& read_kernel(const JsonObject& entry) {
   const auto at = entry.require<std::string>("at");
   const auto event = kernel_events().find(at);
   if (event == kernel_events().end())
-    entry.fail("at", fmt::format("is \"{}\", which is no event; known are {}", at,
-                                 fmt::join(std::views::keys(kernel_events()), ", ")));
+    entry.fail("at",
+               fmt::format("is \"{}\", which is no event; known are {}", at, kernel_event_names()));
   kernel.at = event->second;
   if (!(kernel.bytes > 0 && kernel.bytes <= most_bytes))
     entry.fail("bytes",
@@ -124,11 +123,11 @@ const Behaviour* kernel_of_term(const std::string& name) {
   const bool good = found >= 1 && read == static_cast<int>(numbers.size()) && bytes > 0 &&
                     bytes <= most_bytes && launches >= 1 && launches <= most_launches;
   if (event == kernel_events().end() || !good)
-    throw InputError(fmt::format(
-        "the program has \"{}\"; a kernel is EVENT*BYTES or EVENT*BYTES*LAUNCHES, with "
-        "bytes above 0 and at most {} for each byte of the event's tensor, at most {} "
-        "launches, and an event of {}",
-        name, most_bytes, most_launches, fmt::join(std::views::keys(kernel_events()), ", ")));
+    throw InputError(
+        fmt::format("the program has \"{}\"; a kernel is EVENT*BYTES or EVENT*BYTES*LAUNCHES, with "
+                    "bytes above 0 and at most {} for each byte of the event's tensor, at most {} "
+                    "launches, and an event of {}",
+                    name, most_bytes, most_launches, kernel_event_names()));
   return &behaviour_of(
       {name, "A kernel that the program's text describes", event->second, bytes, launches});
 }

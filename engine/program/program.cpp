@@ -1,6 +1,6 @@
 #include "engine/program.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <deque>
@@ -26,6 +26,12 @@ const std::map<std::string_view, ModelEvent>& kernel_events() {
   return events;
 }
 
+std::string kernel_event_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, event] : kernel_events()) names.push_back(name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 namespace {
 
 /// Kernels of files that were read, with their behaviours, which stay where they are.
@@ -43,11 +49,11 @@ std::deque<KnownKernel>& known_kernels() {
 
 std::string term_of(const Behaviour& behaviour) {
   const std::scoped_lock lock(kernels_guard);
-  for (const auto& [kernel, of] : known_kernels()) {
-    if (&of != &behaviour) continue;
-    const auto is_at = [&](const auto& event) { return event.second == kernel.at; };
+  for (const KnownKernel& one : known_kernels()) {
+    if (&one.behaviour != &behaviour) continue;
+    const auto is_at = [&](const auto& event) { return event.second == one.kernel.at; };
     return fmt::format("{}*{}*{}", std::ranges::find_if(kernel_events(), is_at)->first,
-                       kernel.bytes, kernel.launches);
+                       one.kernel.bytes, one.kernel.launches);
   }
   return std::string(behaviour.name);
 }

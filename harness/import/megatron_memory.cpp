@@ -203,9 +203,9 @@ void MegatronReader::read_program() {
   std::string program = core ? "megatron-core" + program_ : program_;
   if (program.starts_with('+')) program.erase(0, 1);
   if (program.empty()) return;
-  for (const auto& [said, note] : imitated_) {
-    out.add(said, "program", program, note);
-    std::erase_if(out.missing, [&](const Imported::Part& part) { return part.said == said; });
+  for (const auto& one : imitated_) {
+    out.add(one.said, "program", program, one.what);
+    std::erase_if(out.missing, [&](const Imported::Part& part) { return part.said == one.said; });
   }
   if (!core || is_given("program")) return;
   out.assume("program", program, "the list has arguments of Megatron-Core; --program otherwise");

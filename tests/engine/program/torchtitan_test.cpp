@@ -113,7 +113,7 @@ TEST(Torchtitan, HasNormsInFloat32WhereTheyAreKept) {
   EXPECT_EQ(added("float32-norms"), 4 * n.hidden) << "of the one behind the layers";
 }
 
-/// How many tensors of so many bytes a step makes beside its technique's.
+/// Tensors of so many bytes that a step makes beside its technique's.
 int64_t made_by(const RunConfig& config, int64_t bytes) {
   const auto cluster = make_virtual_cluster(config, find_machine("a100-selene"));
   Ledger& ledger = cluster->rank(0).ledger;
