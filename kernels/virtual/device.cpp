@@ -82,6 +82,9 @@ double VirtualDevice::issue(Stream stream) {
 }
 
 bool VirtualDevice::is_module(const Operation& operation) {
+  if (std::holds_alternative<Softmax>(operation) ||
+      std::holds_alternative<SoftmaxBackward>(operation))
+    return true;
   const auto* product = std::get_if<Gemm>(&operation);
   return cost_of(operation).flops > 0 && (product == nullptr || product->batch() == 1);
 }

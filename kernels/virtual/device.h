@@ -130,7 +130,8 @@ class VirtualDevice final : public Device, private Replay {
   double& late(Stream stream) { return state_.late[stream.index]; }
   double late(Stream stream) const { return state_.late[stream.index]; }
   /// True of operations that a module of TransformerEngine issues, not a function of PyTorch:
-  /// products with weights, and fused attention; not the products of separate attention.
+  /// products with weights, and attention, which is one module whether it is fused or separate. The
+  /// softmax stands for separate attention, and PyTorch issues the products around it.
   static bool is_module(const Operation& operation);
   /// Host seconds of an operation's first kernel.
   double issue_of(Stream stream, const Operation& operation) const;

@@ -210,8 +210,8 @@ TEST_F(VirtualDeviceTest, PassesHoldTheHostWhereTheProgramHasItSo) {
   }
 }
 
-/// TransformerEngine's modules issue products with weights; PyTorch issues the products of separate
-/// attention, other operations, and further kernels of one.
+/// TransformerEngine's modules issue products with weights, and a softmax for all of separate
+/// attention; PyTorch issues its products, other operations, and further kernels of one.
 TEST_F(VirtualDeviceTest, OperationsAreIssuedByModulesOrByPyTorch) {
   const View plane{nullptr, DType::f32, {8, 8}}, batch{nullptr, DType::f32, {2, 8, 8}};
   const View row{nullptr, DType::f32, {8}};
@@ -230,6 +230,11 @@ TEST_F(VirtualDeviceTest, OperationsAreIssuedByModulesOrByPyTorch) {
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(plane, {})), module);
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(plane, row)), module + eager);
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(batch, {})), eager);
+  const Softmax softmax{.x = batch, .p = batch};
+  const SoftmaxBackward softmax_backward{.dy = batch, .p = batch, .dx = batch};
+  EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, softmax), module);
+  EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, softmax_backward), module);
+  EXPECT_DOUBLE_EQ(host_seconds(Host::eager, softmax), eager);
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, fill), eager);
 }
 
