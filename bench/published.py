@@ -45,7 +45,7 @@ TECHNIQUES = {
     "sharding": r"use-distributed-optimizer|num-distributed-optimizer-instances|data-parallel-sharding.*|use-megatron-fsdp",
     "overlap": r"overlap-.*|tp-comm-overlap",
     "recomputation": r"recompute-.*",
-    "kernels": r"attention-backend|transformer-impl|spec|use-mcore-models|cross-entropy-.*|no-gradient-accumulation-fusion|"
+    "kernels": r"attention-backend|transformer-impl|spec|cross-entropy-.*|no-gradient-accumulation-fusion|"
                r"no-masked-softmax-fusion|no-persist-layer-norm|use-flash-attn|apply-query-key.*|attention-softmax.*",
     "precision": r"bf16|fp16|fp8.*", "deterministic": r"deterministic-mode", "dropout": r".*-dropout",
     "batch": r"micro-batch-size|global-batch-size", "sequence": r"seq-length"}
@@ -87,6 +87,8 @@ def megatron_ci(row, document):
     case = document["cases"][row["args"]]
     found, model = techniques_of(case["args"])
     found["parallel sizes"]["world"] = row["world"]
+    if row["dp"] == 1:  # then it orders ranks as they are without it
+        found["parallel sizes"].pop("use-tp-pp-dp-mapping", None)
     left_out = "its peak differs from its equals'" if any("peak differs" in flag for flag in row["flags"] or []) else None
     size = "7B" if row["model"]["hidden"] == 4096 else "small"
     unsteady = (row["iteration_time"] or 0) > UNSTEADY * (row["iteration_time_min"] or 0)

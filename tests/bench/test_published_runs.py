@@ -135,6 +135,17 @@ class Rows(unittest.TestCase):
         for row, ratio in zip(published.rows_of("megatron-ci"), ratios, strict=True):
             self.assertEqual((row["time"] is None, row["without_time"] is None), (ratio > 1.25, ratio <= 1.25))
 
+    def test_flags_that_change_nothing_are_no_technique(self):
+        """Two orders of ranks differ where there are replicas, and Megatron-Core is what any run is."""
+        document = json.loads((SOURCE / "published/megatron-ci.json").read_text(encoding="utf-8"))
+        row = next(row for values in document["rows"] if (row := dict(zip(document["columns"], values)))["dp"] == 1)
+        more = {"--use-tp-pp-dp-mapping": True, "--use-mcore-models": True}
+        document["cases"] = {"with": {"args": document["cases"][row["args"]]["args"] | more}}
+        for replicas, said in ((1, False), (2, True)):
+            found = published.megatron_ci(row | {"args": "with", "dp": replicas}, document)["techniques"]
+            self.assertEqual("use-tp-pp-dp-mapping" in found["parallel sizes"], said)
+            self.assertNotIn("use-mcore-models", json.dumps(found))
+
     def test_bands_are_those_of_the_lines(self):
         lines = [one for several in judging.read(RESULTS).values() for one in several]
         self.assertEqual((RESULTS / "bands.json").read_text(), judging.json_of_bands(judging.bands(lines)))
