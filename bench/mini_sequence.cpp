@@ -7,9 +7,6 @@
 // pass; float32.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 #include "bench/benchmarks.h"
 #include "bench/numbers.h"
 #include "bench/own_process.h"

@@ -4,8 +4,6 @@
 // ranks are threads the first runs all, and the others wait.
 #include "harness/place/processes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>

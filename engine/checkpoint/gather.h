@@ -1,6 +1,5 @@
 #pragma once
 #include <cstring>
-#include <stdexcept>
 #include <type_traits>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "engine/comm/topology.h"
 #include "engine/schedule/links.h"
 #include "kernels/virtual/device_rules.h"
-#include "kernels/virtual/machine.h"
 
 namespace frugal::engine {
 

@@ -1,7 +1,5 @@
 #include "engine/config.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 

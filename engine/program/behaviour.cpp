@@ -1,10 +1,8 @@
 #include "engine/program/behaviour.h"
 
 #include <algorithm>
-#include <array>
 
 #include "engine/rank.h"
-#include "kernels/support/error.h"
 
 namespace frugal::engine {
 namespace effects {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <utility>
 
 #include "kernels/support/error.h"
 #include "kernels/support/named_file.h"

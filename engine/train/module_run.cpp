@@ -1,7 +1,6 @@
 #include "engine/train/module_run.h"
 
 #include <algorithm>
-#include <array>
 
 #include "engine/data/single_batch.h"
 #include "engine/model/dropout.h"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <mutex>
-#include <stdexcept>
 #include <utility>
 
 #include "engine/checkpoint/gather.h"

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/command_line.h"
-#include "harness/cli/files.h"
 #include "harness/cli/machine_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 
 #include "engine/cluster/cluster.h"
 #include "harness/measure/runner.h"

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
@@ -24,7 +23,6 @@
 #include "harness/report/commands/work_report.h"
 #include "harness/report/measurement.h"
 #include "harness/settings/given.h"
-#include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 namespace frugal::harness {
 
 void add_timing_flags(Flags& flags, TimingPlan& timing, Judges judges) {

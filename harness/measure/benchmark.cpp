@@ -8,7 +8,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "harness/measure/runs/case_run.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "engine/checkpoint/stored_weights.h"
 #include "engine/schedule/text.h"
 #include "harness/measure/runs/training.h"
-#include "harness/place/machine_label.h"
 #include "harness/place/processes.h"
 #include "harness/record/record_file.h"
 #include "harness/settings/field.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <string_view>
 
 #include "engine/options/rules.h"
 #include "harness/record/record.h"

@@ -1,8 +1,6 @@
 #pragma once
-#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "harness/namespace.h"

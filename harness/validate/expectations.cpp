@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "harness/place/environment.h"

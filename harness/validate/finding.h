@@ -2,7 +2,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "harness/measure/statistics.h"
 

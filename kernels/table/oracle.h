@@ -1,6 +1,5 @@
 #pragma once
 #include <array>
-#include <cmath>
 #include <vector>
 
 #include "kernels/dropout.h"

@@ -1,7 +1,6 @@
 #pragma once
 #include <array>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "harness/measure/runs/longest.h"
 
 #include <algorithm>
-#include <bit>
 #include <future>
 #include <vector>
 

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "engine/checkpoint/gather.h"
 #include "engine/checkpoint/safetensors.h"

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <string>
 
 #include "harness/measure/runs/checkpoint_manifest.h"
 #include "harness/measure/runs/training_run.h"

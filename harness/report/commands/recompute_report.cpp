@@ -1,7 +1,5 @@
 #include "harness/report/commands/recompute_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <random>
 
 #include "harness/measure/interrupt.h"
 #include "harness/validate/group.h"
