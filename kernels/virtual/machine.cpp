@@ -129,36 +129,15 @@ void read_libraries(const JsonObject& device, const ParameterReader& read, Machi
 }
 
 void read_device(const JsonObject& device, Machine& machine) {
-  device.allow_only({"flops_bf16",
-                     "flops_f32",
-                     "flops_f64",
-                     "flops_float8",
-                     "memory_capacity",
-                     "communicator_memory",
-                     "memory_bandwidth",
-                     "memory_fraction",
-                     "memory_latency",
-                     "l2_bandwidth",
-                     "multiprocessors",
-                     "host_bandwidth",
-                     "host_fraction",
-                     "launch_overhead",
-                     "kernel_latency",
-                     "gemm_fraction",
-                     "gemm_sustained",
-                     "gemm_float8",
-                     "gemm_2023",
-                     "gemm_accumulated",
-                     "pytorch_norm_fraction",
-                     "engine_norm_fraction",
-                     "eager_overhead",
-                     "engine_overhead",
-                     "attention_fraction",
-                     "batch_overhead",
-                     "compute_capability",
-                     "cublas_workspace",
-                     "transformer_engine_workspace",
-                     "tiles"});
+  device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "flops_float8", "memory_capacity",
+                     "communicator_memory", "memory_bandwidth", "memory_fraction", "memory_latency",
+                     "l2_bandwidth", "multiprocessors", "host_bandwidth", "host_fraction",
+                     "launch_overhead", "kernel_latency", "gemm_fraction", "gemm_sustained",
+                     "attention_fraction", "tiles",
+                     // Of programs and of the libraries that they use.
+                     "gemm_float8", "gemm_2023", "gemm_accumulated", "pytorch_norm_fraction",
+                     "engine_norm_fraction", "eager_overhead", "engine_overhead", "batch_overhead",
+                     "compute_capability", "cublas_workspace", "transformer_engine_workspace"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
   machine.flops_f32 = read.positive("flops_f32", "FLOP/s");
