@@ -3,32 +3,18 @@
 namespace frugal::harness {
 namespace {
 
-const std::vector<std::string_view> scheduler_params = {"params.lr_range_test_min_lr",
-                                                        "params.lr_range_test_step_rate",
-                                                        "params.lr_range_test_step_size",
-                                                        "params.lr_range_test_staircase",
-                                                        "params.cycle_min_lr",
-                                                        "params.cycle_max_lr",
-                                                        "params.decay_lr_rate",
-                                                        "params.cycle_first_step_size",
-                                                        "params.cycle_second_step_size",
-                                                        "params.cycle_first_stair_count",
-                                                        "params.cycle_second_stair_count",
-                                                        "params.decay_step_size",
-                                                        "params.cycle_momentum",
-                                                        "params.cycle_min_mom",
-                                                        "params.cycle_max_mom",
-                                                        "params.decay_mom_rate",
-                                                        "params.warmup_min_lr",
-                                                        "params.warmup_max_lr",
-                                                        "params.warmup_num_steps",
-                                                        "params.warmup_type",
-                                                        "params.warmup_min_ratio",
-                                                        "params.cos_min_ratio",
-                                                        "params.total_num_steps",
-                                                        "params.last_batch_iteration",
-                                                        "params.warmup_ratio",
-                                                        "type"};
+const std::vector<std::string_view> scheduler_params = {
+    "params.lr_range_test_min_lr", "params.lr_range_test_step_rate",
+    "params.lr_range_test_step_size", "params.lr_range_test_staircase", "params.warmup_min_lr",
+    "params.warmup_max_lr", "params.warmup_num_steps", "params.warmup_type",
+    "params.warmup_min_ratio", "params.cos_min_ratio", "params.total_num_steps",
+    "params.last_batch_iteration", "params.warmup_ratio", "type",
+    // Of a rate that goes up and down.
+    "params.cycle_min_lr", "params.cycle_max_lr", "params.decay_lr_rate",
+    "params.cycle_first_step_size", "params.cycle_second_step_size",
+    "params.cycle_first_stair_count", "params.cycle_second_stair_count", "params.decay_step_size",
+    "params.cycle_momentum", "params.cycle_min_mom", "params.cycle_max_mom",
+    "params.decay_mom_rate"};
 
 std::vector<KnownKeys> reports() {
   constexpr std::string_view what = "what is reported of a step";

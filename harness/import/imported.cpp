@@ -76,23 +76,14 @@ namespace {
 
 /// Whether a run needs the value behind an argument; behind a switch stand others, or none.
 bool needs_value(const Argument& argument) {
-  constexpr std::array switches = {"--group-query-attention",
-                                   "--disable-bias-linear",
-                                   "--add-qkv-bias",
-                                   "--use-rotary-position-embeddings",
-                                   "--no-position-embedding",
-                                   "--use-rope-scaling",
-                                   "--sequence-parallel",
-                                   "--use-distributed-optimizer",
-                                   "--use-torch-fsdp2",
-                                   "--use-megatron-fsdp",
-                                   "--use-custom-fsdp",
-                                   "--recompute-activations",
-                                   "--checkpoint-activations",
-                                   "--fine-grained-activation-offloading",
-                                   "--use-flash-attn",
-                                   "--bf16",
-                                   "--fp16"};
+  constexpr std::array switches = {
+      "--group-query-attention", "--disable-bias-linear", "--add-qkv-bias",
+      "--use-rotary-position-embeddings", "--no-position-embedding", "--use-rope-scaling",
+      "--use-flash-attn",
+      // Ranks, memory and number types.
+      "--sequence-parallel", "--use-distributed-optimizer", "--use-torch-fsdp2",
+      "--use-megatron-fsdp", "--use-custom-fsdp", "--recompute-activations",
+      "--checkpoint-activations", "--fine-grained-activation-offloading", "--bf16", "--fp16"};
   const MegatronArgument* line = find_megatron_field(argument.name);
   return line != nullptr && line->reads != MegatronArgument::Reads::present &&
          std::find(switches.begin(), switches.end(), argument.name) == switches.end();
