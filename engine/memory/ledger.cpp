@@ -10,19 +10,6 @@
 
 namespace frugal::engine {
 
-std::string_view name_of(Kind kind) {
-  static constexpr std::array<std::string_view, kind_count> names = {
-      "parameter",  "gradient",  "optimizer",    "activation",
-      "statistics", "workspace", "communication"};
-  return names[static_cast<size_t>(kind)];
-}
-
-std::string_view name_of(Part part) {
-  static constexpr std::array<std::string_view, part_count> names = {
-      "model", "embedding", "layer", "norm", "attention", "mlp", "head"};
-  return names[static_cast<size_t>(part)];
-}
-
 namespace {
 
 /// Kinds that a rank has once for its model, whatever the batch.

@@ -23,7 +23,10 @@ enum class Kind : uint8_t {
   communication
 };
 inline constexpr int kind_count = 7;
-std::string_view name_of(Kind kind);
+constexpr Names names_of(Kind) {
+  return {"parameter",  "gradient",  "optimizer",    "activation",
+          "statistics", "workspace", "communication"};
+}
 
 using BytesPerKind = std::array<int64_t, kind_count>;
 
@@ -31,7 +34,9 @@ using BytesPerKind = std::array<int64_t, kind_count>;
 /// model's own, besides its layers.
 enum class Part : uint8_t { model, embedding, layer, norm, attention, mlp, head };
 inline constexpr int part_count = 7;
-std::string_view name_of(Part part);
+constexpr Names names_of(Part) {
+  return {"model", "embedding", "layer", "norm", "attention", "mlp", "head"};
+}
 
 /// Number of tensors that a kind of module holds, and their bytes together.
 struct Held {
