@@ -6,16 +6,12 @@
 namespace frugal::engine {
 
 const std::vector<LayerModule>& LayerModules::all() {
-  static const std::vector<LayerModule> modules = {LayerModule::input,
-                                                   LayerModule::residual,
-                                                   LayerModule::norm,
-                                                   LayerModule::projection,
-                                                   LayerModule::core_attention,
-                                                   LayerModule::activation,
-                                                   LayerModule::mlp,
-                                                   LayerModule::up,
-                                                   LayerModule::keys,
-                                                   LayerModule::attention_output};
+  static const std::vector<LayerModule> modules = [] {
+    std::vector<LayerModule> list;
+    for (size_t i = 0; i < names_of(LayerModule()).size(); ++i)
+      list.push_back(static_cast<LayerModule>(i));
+    return list;
+  }();
   return modules;
 }
 
