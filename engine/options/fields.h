@@ -149,10 +149,8 @@ class Fields {
   /// Section of the members that follow.
   void section(Section section) { section_ = section; }
 
-  Field<T>& on_off(std::string key, bool T::*member, std::string help) {
-    return add(std::move(key), allowed::OnOff{}, member, std::move(help));
-  }
-  Field<T>& on_off(std::string key, std::optional<bool> T::*member, std::string help) {
+  template <class M>  // bool, or an optional one
+  Field<T>& on_off(std::string key, M T::*member, std::string help) {
     return add(std::move(key), allowed::OnOff{}, member, std::move(help));
   }
   template <std::integral I>
