@@ -14,44 +14,38 @@ namespace frugal::harness {
 namespace {
 
 /// Switches that make what is printed False, where the name is not behind "no-" or "disable-".
-const std::map<std::string, std::string>& printed_switches() {
-  static const std::map<std::string, std::string> all = {
-      {"perform_initialization", "--no-initialization"},
-      {"add_bias_linear", "--disable-bias-linear"},
-      {"use_mamba_mem_eff_path", "--disable-mamba-mem-eff-path"},
-      {"add_position_embedding", "--no-position-embedding"},
-      {"bert_binary_head", "--bert-no-binary-head"},
-      {"muon_split_qkv", "--muon-no-split-qkv"},
-      {"apply_rope_fusion", "--no-rope-fusion"},
-      {"use_gloo_process_groups", "--disable-gloo-process-groups"},
-      {"overlap_p2p_comm", "--no-overlap-p2p-communication"},
-      {"torch_fsdp2_reshard_after_forward", "--torch-fsdp2-no-reshard-after-forward"},
-      {"barrier_with_L1_time", "--no-barrier-with-level-1-timing"},
-      {"offset_sampling_seed_by_dp_rank", "--use-same-sampling-seed-across-dp-ranks"},
-      {"enable_one_logger", "--no-one-logger"}};
-  return all;
-}
+const std::map<std::string, std::string> printed_switches = {
+    {"perform_initialization", "--no-initialization"},
+    {"add_bias_linear", "--disable-bias-linear"},
+    {"use_mamba_mem_eff_path", "--disable-mamba-mem-eff-path"},
+    {"add_position_embedding", "--no-position-embedding"},
+    {"bert_binary_head", "--bert-no-binary-head"},
+    {"muon_split_qkv", "--muon-no-split-qkv"},
+    {"apply_rope_fusion", "--no-rope-fusion"},
+    {"use_gloo_process_groups", "--disable-gloo-process-groups"},
+    {"overlap_p2p_comm", "--no-overlap-p2p-communication"},
+    {"torch_fsdp2_reshard_after_forward", "--torch-fsdp2-no-reshard-after-forward"},
+    {"barrier_with_L1_time", "--no-barrier-with-level-1-timing"},
+    {"offset_sampling_seed_by_dp_rank", "--use-same-sampling-seed-across-dp-ranks"},
+    {"enable_one_logger", "--no-one-logger"}};
 
 /// Arguments that are printed by other names.
-const std::map<std::string, std::string>& printed_names() {
-  static const std::map<std::string, std::string> all = {
-      {"overlap_p2p_comm_warmup_flush", "--overlap-p2p-communication-warmup-flush"},
-      {"microbatch_group_size_per_vp_stage", "--microbatch-group-size-per-virtual-pipeline-stage"},
-      {"layernorm_zero_centered_gamma", "--apply-layernorm-1p"},
-      {"deprecated_use_mcore_models", "--use-mcore-models"},
-      {"use_dist_ckpt_deprecated", "--use-dist-ckpt"},
-      {"dist_ckpt_format_deprecated", "--dist-ckpt-format"},
-      {"ckpt_fully_parallel_save_deprecated", "--ckpt-fully-parallel-save"},
-      {"logit_dtype", "--output-logit-dtype"},
-      {"nccl_ub", "--use-nccl-ub"},
-      {"metadata_path", "--tokenizer-metadata"},
-      {"special_tokens", "--tokenizer-special-tokens"},
-      {"cuda_graph_scope_deprecated", "--cuda-graph-scope"},
-      {"inference_dynamic_batching_enable_prefix_caching",
-       "--inference-dynamic-batching-prefix-caching"},
-      {"disable_msc_deprecated", "--disable-msc"}};
-  return all;
-}
+const std::map<std::string, std::string> printed_names = {
+    {"overlap_p2p_comm_warmup_flush", "--overlap-p2p-communication-warmup-flush"},
+    {"microbatch_group_size_per_vp_stage", "--microbatch-group-size-per-virtual-pipeline-stage"},
+    {"layernorm_zero_centered_gamma", "--apply-layernorm-1p"},
+    {"deprecated_use_mcore_models", "--use-mcore-models"},
+    {"use_dist_ckpt_deprecated", "--use-dist-ckpt"},
+    {"dist_ckpt_format_deprecated", "--dist-ckpt-format"},
+    {"ckpt_fully_parallel_save_deprecated", "--ckpt-fully-parallel-save"},
+    {"logit_dtype", "--output-logit-dtype"},
+    {"nccl_ub", "--use-nccl-ub"},
+    {"metadata_path", "--tokenizer-metadata"},
+    {"special_tokens", "--tokenizer-special-tokens"},
+    {"cuda_graph_scope_deprecated", "--cuda-graph-scope"},
+    {"inference_dynamic_batching_enable_prefix_caching",
+     "--inference-dynamic-batching-prefix-caching"},
+    {"disable_msc_deprecated", "--disable-msc"}};
 
 bool is_megatron_argument(const std::string& name) {
   static const std::vector<std::string> names = megatron_names();
@@ -60,7 +54,7 @@ bool is_megatron_argument(const std::string& name) {
 
 /// The switch that makes what is printed False; empty where there is none.
 std::string switched_off_by(const std::string& printed, const std::string& dashed) {
-  if (const auto found = printed_switches().find(printed); found != printed_switches().end())
+  if (const auto found = printed_switches.find(printed); found != printed_switches.end())
     return found->second;
   for (const char* before : {"--no-", "--disable-"})
     if (is_megatron_argument(before + dashed)) return before + dashed;
@@ -90,8 +84,8 @@ std::vector<std::string> printed_values(const std::string& text) {
 std::optional<Argument> printed_argument(const std::string& name, const std::string& value) {
   std::string dashed = name;
   std::replace(dashed.begin(), dashed.end(), '_', '-');
-  const auto renamed = printed_names().find(name);
-  const std::string argument = renamed == printed_names().end() ? "--" + dashed : renamed->second;
+  const auto renamed = printed_names.find(name);
+  const std::string argument = renamed == printed_names.end() ? "--" + dashed : renamed->second;
   if (value == "None" || value == "[]" || value.empty()) return std::nullopt;
   if (value != "True" && value != "False") return Argument{argument, printed_values(value)};
   const std::string off = switched_off_by(name, dashed);
