@@ -356,8 +356,6 @@ Machine parse_machine(std::string_view text, const std::string& file) {
   return read_machine(with_base(parse_json(text, file), file), file);
 }
 
-Machine find_machine(const std::string& name_or_path) { return find_machine(name_or_path, {}); }
-
 Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values) {
   const MachineFile file = find_machine_file(name_or_path);
   nlohmann::json json = parse_json(file.text, file.name);

@@ -124,12 +124,11 @@ void require_able(const Machine& machine, int64_t devices, DType type);
 Machine parse_machine(std::string_view text, const std::string& file);
 
 /// The machine of this name (hardware/NAME.json, inside the program) or, where it contains a slash
-/// or ends in .json, of this file. Throws InputError; for an unknown name with the nearest ones.
-Machine find_machine(const std::string& name_or_path);
-
-/// Finds a machine and gives some numbers other values, by Machine::Parameter::key. Throws
-/// InputError for a key that the file does not have and for a value that it may not have.
-Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values);
+/// or ends in .json, of this file; some numbers get other values, by Machine::Parameter::key.
+/// Throws InputError for an unknown name, with the nearest ones, for a key that the file does not
+/// have and for a value that it may not have.
+Machine find_machine(const std::string& name_or_path,
+                     const std::map<std::string, double>& values = {});
 
 /// A machine's file: its text, what it takes of its base in it, and what messages call it.
 struct MachineFile {
