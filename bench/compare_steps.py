@@ -30,7 +30,6 @@ import pathlib
 import random
 import shlex
 import signal
-import statistics
 import sys
 import tempfile
 

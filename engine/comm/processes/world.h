@@ -189,7 +189,7 @@ class World {
   std::optional<Failure> failure_, considered_;
   bool missing_ = false;  // considered_ is that a process is
   double settle_at_ = 0, failed_at_ = 0;
-  bool leaving_ = false, interrupted_ = false;
+  bool leaving_ = false;
   uint64_t exchanges_ = 0;
   std::map<uint64_t, std::map<int, std::string>> parts_;  // those that rank 0 has of each
   std::map<uint64_t, std::vector<std::string>> values_;
