@@ -5,6 +5,7 @@
 #include "harness/place/processes.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 
@@ -73,7 +74,7 @@ class Ranks {
 
 /// A collective or message, as one rank does it with `whole` and `part`, one of the ranks' shares.
 struct Exchange {
-  std::string name;
+  const char* name;
   void (*call)(Communicator& group, const View& whole, const View& part);
   int exchanges_of_call = 1;
 };
@@ -88,17 +89,14 @@ void there_and_back(Communicator& group, const View& whole, const View& /*part*/
   }
 }
 
-const std::vector<Exchange>& exchanges() {
-  static const std::vector<Exchange> all = {
-      {"all-reduce",
-       [](Communicator& group, const View& whole, const View&) { group.all_reduce(whole).wait(); }},
-      {"all-gather", [](Communicator& group, const View& whole,
-                        const View& part) { group.all_gather(part, whole).wait(); }},
-      {"reduce-scatter", [](Communicator& group, const View& whole,
-                            const View& part) { group.reduce_scatter(whole, part).wait(); }},
-      {"message", there_and_back, 2}};
-  return all;
-}
+constexpr std::array<Exchange, 4> exchanges = {
+    {{"all-reduce",
+      [](Communicator& group, const View& whole, const View&) { group.all_reduce(whole).wait(); }},
+     {"all-gather", [](Communicator& group, const View& whole,
+                       const View& part) { group.all_gather(part, whole).wait(); }},
+     {"reduce-scatter", [](Communicator& group, const View& whole,
+                           const View& part) { group.reduce_scatter(whole, part).wait(); }},
+     {"message", there_and_back, 2}}};
 
 /// Times an exchange, as often in a row as takes a few milliseconds.
 class ExchangeRun {
@@ -199,7 +197,7 @@ std::optional<BenchmarkCase> case_at(const Point& point) {
     const std::optional<RunConfig> config = config_of_step(layout->second);
     if (config) return step_case(*config, processes);
   }
-  for (const Exchange& what : exchanges())
+  for (const Exchange& what : exchanges)
     for (const int64_t bytes : sizes)
       if (of == what.name && size == name_of_size(bytes))
         return exchange_case(what, bytes, processes);
@@ -208,7 +206,7 @@ std::optional<BenchmarkCase> case_at(const Point& point) {
 
 std::vector<BenchmarkAxis> axes_of_processes() {
   BenchmarkAxis of{"of", {}}, size{"size", {}};
-  for (const Exchange& what : exchanges()) of.values.push_back(what.name);
+  for (const Exchange& what : exchanges) of.values.push_back(what.name);
   of.values.emplace_back(step);
   for (const int64_t bytes : sizes) size.values.push_back(name_of_size(bytes));
   for (const auto& [name, member] : layouts) size.values.push_back(name);

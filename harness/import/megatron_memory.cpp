@@ -12,13 +12,10 @@ namespace frugal::harness {
 namespace {
 
 /// What Megatron-LM's --recompute-modules call modules that frugal has, too.
-const std::map<std::string, LayerModule>& modules_of_megatron() {
-  static const std::map<std::string, LayerModule> modules = {
-      {"core_attn", LayerModule::core_attention},
-      {"layernorm", LayerModule::norm},
-      {"mlp", LayerModule::mlp}};
-  return modules;
-}
+const std::map<std::string, LayerModule> modules_of_megatron = {
+    {"core_attn", LayerModule::core_attention},
+    {"layernorm", LayerModule::norm},
+    {"mlp", LayerModule::mlp}};
 
 /// What frugal calls the inputs of the modules that Megatron-LM's --offload-modules names, and what
 /// it offloads beside.
@@ -26,15 +23,12 @@ struct OffloadedInput {
   LayerModule module;
   std::string_view beside;
 };
-const std::map<std::string, OffloadedInput>& offloaded_by_megatron() {
-  static const std::map<std::string, OffloadedInput> inputs = {
-      {"attn_norm", {LayerModule::residual, "the input of the MLP's norm"}},
-      {"qkv_linear", {LayerModule::norm, "the output of the MLP's norm"}},
-      {"core_attn", {LayerModule::projection, ""}},
-      {"attn_proj", {LayerModule::core_attention, ""}},
-      {"mlp_norm", {LayerModule::residual, "the input of attention's norm"}}};
-  return inputs;
-}
+const std::map<std::string, OffloadedInput> offloaded_by_megatron = {
+    {"attn_norm", {LayerModule::residual, "the input of the MLP's norm"}},
+    {"qkv_linear", {LayerModule::norm, "the output of the MLP's norm"}},
+    {"core_attn", {LayerModule::projection, ""}},
+    {"attn_proj", {LayerModule::core_attention, ""}},
+    {"mlp_norm", {LayerModule::residual, "the input of attention's norm"}}};
 
 }  // namespace
 
@@ -46,8 +40,8 @@ void MegatronReader::read_selective_recomputation() {
   if (has(modules_name)) asked = texts(modules_name);
   LayerModules modules;
   for (const std::string& name : asked) {
-    const auto known = modules_of_megatron().find(name);
-    if (known == modules_of_megatron().end())
+    const auto known = modules_of_megatron.find(name);
+    if (known == modules_of_megatron.end())
       others.push_back(name);
     else
       modules.add(known->second);
@@ -247,8 +241,8 @@ void MegatronReader::read_offloaded_modules(const char* by, const char* name) {
   std::map<LayerModule, std::string_view> beside;
   std::vector<std::string> others;
   for (const std::string& asked : texts(name)) {
-    const auto known = offloaded_by_megatron().find(asked);
-    if (known == offloaded_by_megatron().end()) {
+    const auto known = offloaded_by_megatron.find(asked);
+    if (known == offloaded_by_megatron.end()) {
       others.push_back(asked);
       continue;
     }

@@ -69,28 +69,25 @@ struct Searched {
   bool (*is_usual)(const RunConfig&);
   std::string (*text)(const RunConfig&);
 };
-const std::array<Searched, 6>& also_searched() {
-  static const std::array<Searched, 6> all = {
-      {{"offload", "", [](const PlanRequest& r) { return r.searches_offload || r.run.offload; },
-        [](const RunConfig& run) { return !run.offload; }, offloaded},
-       {"c", "ranks that share each sequence",
-        [](const PlanRequest& r) { return r.contexts.size() > 1 || r.contexts.front().ranks > 1; },
-        [](const RunConfig& run) { return run.context_parallel == 1; }, sharing_of},
-       {"schedule", "", [](const PlanRequest& r) { return r.schedules.size() > 1; },
-        [](const RunConfig& run) {
-          return !run.schedule.has_chunks && !run.schedule.splits_backward;
-        },
-        order_of},
-       {"steps validated", "", [](const PlanRequest& r) { return r.late_steps; },
-        [](const RunConfig& run) { return run.validate_steps == StepValidation::before; },
-        [](const RunConfig& run) { return std::string(name_of(run.validate_steps)); }},
-       {"shard", "what replicas divide", [](const PlanRequest& r) { return r.shards.size() > 1; },
-        [](const RunConfig& run) { return run.shard == Shard::none; },
-        [](const RunConfig& run) { return std::string(name_of(run.shard)); }},
-       {"layers", "of each stage", [](const PlanRequest& r) { return r.balanced_stages; },
-        [](const RunConfig& run) { return run.stage_layers.empty(); }, sizes_of}}};
-  return all;
-}
+constexpr std::array<Searched, 6> also_searched = {
+    {{"offload", "", [](const PlanRequest& r) { return r.searches_offload || r.run.offload; },
+      [](const RunConfig& run) { return !run.offload; }, offloaded},
+     {"c", "ranks that share each sequence",
+      [](const PlanRequest& r) { return r.contexts.size() > 1 || r.contexts.front().ranks > 1; },
+      [](const RunConfig& run) { return run.context_parallel == 1; }, sharing_of},
+     {"schedule", "", [](const PlanRequest& r) { return r.schedules.size() > 1; },
+      [](const RunConfig& run) {
+        return !run.schedule.has_chunks && !run.schedule.splits_backward;
+      },
+      order_of},
+     {"steps validated", "", [](const PlanRequest& r) { return r.late_steps; },
+      [](const RunConfig& run) { return run.validate_steps == StepValidation::before; },
+      [](const RunConfig& run) { return std::string(name_of(run.validate_steps)); }},
+     {"shard", "what replicas divide", [](const PlanRequest& r) { return r.shards.size() > 1; },
+      [](const RunConfig& run) { return run.shard == Shard::none; },
+      [](const RunConfig& run) { return std::string(name_of(run.shard)); }},
+     {"layers", "of each stage", [](const PlanRequest& r) { return r.balanced_stages; },
+      [](const RunConfig& run) { return run.stage_layers.empty(); }, sizes_of}}};
 
 /// "2bw", or "searched"
 std::string schedule_of(const PlanRequest& request) {
@@ -120,7 +117,7 @@ class Columns {
  public:
   Columns(const PlanRequest& request, const std::vector<const Candidate*>& rows)
       : request_(request) {
-    for (const Searched& also : also_searched()) {
+    for (const Searched& also : also_searched) {
       const auto differs = [&](const Candidate* row) {
         return !also.is_usual(row->run) || also.text(row->run) != also.text(rows.front()->run);
       };
@@ -245,7 +242,7 @@ std::string configuration_name(const RunConfig& run) {
   std::string name =
       fmt::format("{}w {}, d {}, b {}, m {}, recompute {}", tensor, run.data_parallel,
                   run.pipeline_parallel, run.micro_batch, run.microbatches, recomputed(run));
-  for (const Searched& also : also_searched())
+  for (const Searched& also : also_searched)
     if (!also.is_usual(run)) name += fmt::format(", {} {}", also.title, also.text(run));
   return name;
 }
