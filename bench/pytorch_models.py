@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from pytorch_memory import LiveBytes
+from pytorch_memory import LiveBytes, rotated
 
 META = {"device": "meta", "dtype": torch.bfloat16}
 FEWEST = 3  # elements of a tensor that counts
@@ -93,11 +93,6 @@ class Dropout(nn.Module):
 
     def forward(self, x):
         return torch.ops.aten.native_dropout(x, self.probability, True)[0] if self.probability else x
-
-
-def rotated(x, cosines, sines):
-    first, second = x.chunk(2, dim=-1)
-    return x * cosines + torch.cat((-second, first), dim=-1) * sines
 
 
 class Attention(nn.Module):
