@@ -200,7 +200,7 @@ Event VirtualDevice::mark(Stream stream) {
 Event VirtualDevice::record(Stream stream) {
   Event event = mark(stream);
   if (noted_ != nullptr) {
-    note({Tape::Kind::record, stream, 0, 0, 0, 0, {}});
+    note({Tape::Kind::record, stream});
     event.number = ++recorded_;
   }
   return event;
@@ -212,13 +212,7 @@ void VirtualDevice::wait(Stream stream, const Event& event) {
     if (event.number <= before)
       spoil_tape();
     else
-      note({Tape::Kind::wait,
-            stream,
-            static_cast<uint32_t>(event.number - before - 1),
-            0,
-            0,
-            0,
-            {}});
+      note({Tape::Kind::wait, stream, static_cast<uint32_t>(event.number - before - 1)});
   }
   clock(stream) = std::max(clock(stream), time_of(event));
 }

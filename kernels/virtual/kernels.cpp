@@ -23,8 +23,7 @@ Gemm CostModel::alone(const Gemm& gemm) const {
 
 /// Scales and casts as torchao's (roofline_utils.py): of an activation or its gradient its largest
 /// value is found, and it is written twice in 8 bits, 6 bytes an element; of a weight, in two
-/// kernels,
-/// 8. The product of a weight's gradient finds both operands cast.
+/// kernels, 8. The product of a weight's gradient finds both operands cast.
 void CostModel::add_casts(const Gemm& gemm, Kernels& kernels) const {
   if (!in_float8(gemm) || gemm.transpose_a) return;
   const double of_weight = gemm.transpose_b ? 4 * bytes(gemm.b) : 0;

@@ -28,11 +28,11 @@ class Tape {
   struct Entry {
     Kind kind;
     Stream stream;
-    uint32_t event;
-    double seconds;
-    double beside;  ///< seconds of an execution beside a collective
-    double issue;   ///< seconds of the host
-    std::string_view name;
+    uint32_t event = 0;
+    double seconds = 0;
+    double beside = 0;  ///< seconds of an execution beside a collective
+    double issue = 0;   ///< seconds of the host
+    std::string_view name = {};
   };
   std::vector<Entry> entries_;
   uint64_t before_ = 0;  // Event::number of the last event that is not on it
