@@ -8,7 +8,6 @@ namespace frugal::engine {
 namespace effects {
 namespace {
 
-using Refusal = std::string_view (*)(const RunConfig&);
 using Event = ModelEvent;
 
 std::string_view wide_logits(const RunConfig& config) {
@@ -277,7 +276,6 @@ void copy_moment(const Occasion& o) {
 
 // Choices.
 
-using Choice = void (*)(Choices&);
 template <auto member>
 constexpr Choice run = [](Choices& c) { c.*member = true; };
 template <auto member>

@@ -32,10 +32,13 @@ struct Behaviour {
 
 namespace effects {
 
+using Choice = void (*)(Choices&);
+using Refusal = std::string_view (*)(const RunConfig&);
+
 /// A behaviour of virtual devices alone.
-Behaviour timing(std::string_view name, std::string_view does, void (*choose)(Choices&),
+Behaviour timing(std::string_view name, std::string_view does, Choice choose,
                  Changes changes = Changes::time, std::string_view instead_of = {},
-                 std::string_view (*refusal)(const RunConfig&) = nullptr);
+                 Refusal refusal = nullptr);
 /// Behaviours of replicas that sum whole gradients, or divide the optimizer's state alone.
 std::vector<Behaviour> of_sums();
 /// Behaviours of a virtual machine's clock: kernels, and hosts with their messages.

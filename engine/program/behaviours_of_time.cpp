@@ -7,9 +7,6 @@ namespace {
 
 /// Choices, effects and refusals that these behaviours have.
 struct OfClock {
-  using Choice = void (*)(Choices&);
-  using Refusal = std::string_view (*)(const RunConfig&);
-
   static std::string_view one_chunk(const RunConfig& config) {
     return config.schedule.has_chunks
                ? "and the schedule has several chunks on a stage, whose neighbours would wait for "
@@ -49,12 +46,8 @@ struct OfClock {
   static constexpr Choice flash_attention_2 = [](Choices& c) {
     c.device.attention.kernels = {"flash-attention-2"};
   };
-  static constexpr Choice transformer_engines_attention = [](Choices& c) {
-    c.device.attention.by_transformer_engine = true;
-  };
-  static constexpr Choice deterministic_attention = [](Choices& c) {
-    c.device.attention.deterministic = true;
-  };
+  template <auto member>
+  static constexpr Choice attention = [](Choices& c) { c.device.attention.*member = true; };
   template <Messages kind>
   static constexpr Choice messages = [](Choices& c) { c.device.messages.kind = kind; };
   template <auto member>
@@ -63,9 +56,8 @@ struct OfClock {
 
 }  // namespace
 
-Behaviour timing(std::string_view name, std::string_view does, void (*choose)(Choices&),
-                 Changes changes, std::string_view instead_of,
-                 std::string_view (*refusal)(const RunConfig&)) {
+Behaviour timing(std::string_view name, std::string_view does, Choice choose, Changes changes,
+                 std::string_view instead_of, Refusal refusal) {
   return {name, changes, does, {}, choose, refusal, false, instead_of};
 }
 
@@ -118,10 +110,10 @@ std::vector<Behaviour> of_kernels() {
       timing("transformer-engine-attention",
              "Fused attention is FlashAttention-2 before Hopper and, where it is deterministic, on "
              "Blackwell",
-             OfClock::transformer_engines_attention),
+             OfClock::attention<&AttentionChoice::by_transformer_engine>),
       timing("deterministic-attention",
              "The backward pass of fused attention sums in one order, which takes longer",
-             OfClock::deterministic_attention)};
+             OfClock::attention<&AttentionChoice::deterministic>)};
 }
 
 std::vector<Behaviour> of_hosts() {
