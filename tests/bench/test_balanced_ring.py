@@ -72,7 +72,3 @@ class BalancedRing(unittest.TestCase):
     def test_one_turn_is_no_comparison(self):
         self.assertIn("--turns is 1; it must be at least 2",
                       self.run_script(self.folder / "out.json", "--program", self.program, "--turns", "1", status=2))
-
-
-if __name__ == "__main__":
-    unittest.main()

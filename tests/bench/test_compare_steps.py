@@ -253,7 +253,3 @@ class Running(unittest.TestCase):
         with redirect_stderr(errors):
             self.assertEqual(compare_steps.run(arguments), 1)
         self.assertIn("no-such-model", errors.getvalue())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -80,7 +80,3 @@ print(json.dumps({"quantities": [{"quantity": "work"}, of_time]}))
         program.chmod(0o755)
         self.assertEqual(compare_trials.judged_by_frugal(program, (side((1,), (2,), (3,)), side((4,), (5,))), self.folder),
                          {"change": "slower", "ratio": 1.5, "interval": [1, 2], "p": 0.01, "by_turns": True})
-
-
-if __name__ == "__main__":
-    unittest.main()

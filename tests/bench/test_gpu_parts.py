@@ -116,7 +116,3 @@ class Groups(unittest.TestCase):
             self.assertTrue({"virtual:h100-dgx", "h100-dgx"} & set(part.command), part.name)
             self.assertNotIn(SOURCE / "gpu/ranks.py", part.command)
         self.assertFalse({part.name for part in predicted.predicted([])} & set(by_ranks))
-
-
-if __name__ == "__main__":
-    unittest.main()

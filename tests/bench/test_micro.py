@@ -98,7 +98,3 @@ class OfADevice(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

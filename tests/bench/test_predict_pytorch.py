@@ -130,7 +130,3 @@ class Compared(unittest.TestCase):
                     mock.patch.object(pytorch_fsdp, "executed", lambda *_, p=peak: ({"peak": p}, "frugal")):
                 line = pytorch_fsdp.compared("frugal", one)
             self.assertEqual((line["error_percent"], line["agrees"]), (error, agree))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -44,7 +44,3 @@ class PredictionErrors(unittest.TestCase):
         self.assertEqual(len([r for r, _ in steps if abs(r / ratio - 1) < 1e-12]), 1)
         alike = sum(a == b for (_, a), (_, b) in itertools.combinations(steps, 2))
         self.assertEqual(alike, prediction_errors.errors_of(steps)["pairs"]["count"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -409,7 +409,3 @@ class Predictions(unittest.TestCase):
         self.assertIn(f"Of the papers' layer times {within['layer']} of {len(off['layer'])} were within 10 % of its "
                       f"prediction, and of steps of whole models {within['step']} of {len(off['step'])} (median difference "
                       f"{100 * statistics.median(off['step']):.0f} %, largest {100 * max(off['step']):.0f} %)", readme)
-
-
-if __name__ == "__main__":
-    unittest.main()

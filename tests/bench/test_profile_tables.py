@@ -53,7 +53,3 @@ class Tables(unittest.TestCase):
             with self.assertRaises(SystemExit) as ended:
                 profile_tables.read(pathlib.Path(folder) / "none")
         self.assertIn("the group profile", str(ended.exception))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -37,7 +37,3 @@ class Published(unittest.TestCase):
 
     def test_one_is_seen_at_any_depth(self):
         self.assertEqual(list(builds([{"a": {"environment": {"build": {"dirty": True}}}}, 3, "build", None])), [{"dirty": True}])
-
-
-if __name__ == "__main__":
-    unittest.main()

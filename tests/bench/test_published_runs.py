@@ -245,7 +245,3 @@ class Judging(unittest.TestCase):
                  for one in judging.bands(lines)}
         self.assertEqual(found, {(False, False, False): (3, 0.1, 0.3), (False, True, False): (1, 0.2, 0.2),
                                  (False, False, True): (1, 0.3, 0.3), (True, False, False): (1, 0.5, 0.5)})
-
-
-if __name__ == "__main__":
-    unittest.main()

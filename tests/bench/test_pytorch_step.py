@@ -140,7 +140,3 @@ class HuggingFace(unittest.TestCase):
 
 def ours_configuration(steps):
     return task(attention="fused" if steps.model.shape.fused else "separate")["configuration"]
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -194,7 +194,3 @@ class Reading(unittest.TestCase):
             (result,) = records(measured)
             self.assertEqual(result["same_loss"], same)
             self.assertEqual("LOSSES DIFFER" in compare_steps.describe(result), not same)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -135,7 +135,3 @@ class WithPyTorch(unittest.TestCase):
                     self.assertEqual(tuple(result.shape), tuple(right.shape))
                     self.assertLess((result.double() - right).abs().max().item(), 0.05 if kind == "bf16" else 1e-5)
                 self.assertGreater(torch.seconds(function, 2), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -69,7 +69,3 @@ class ValidateTrials(unittest.TestCase):
                                                           self.folder / "r.json", status=2))
         (self.folder / "frugal").unlink()
         self.assertIn("build the targets", self.run_script("--build", self.folder, self.folder / "r.json", status=2))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -357,7 +357,3 @@ class Measured(unittest.TestCase):
                 ("fused-attention f32", 1, 2), ("gemm f32", 7), ("merge-attention f32", 3), ("fused-attention f32", 5), ("gelu f32", 2))]}]})
         with mock.patch.object(balanced_ring, "run", run):
             self.assertEqual(balanced_ring.attention_share("frugal", []), 11 / 20)
-
-
-if __name__ == "__main__":
-    unittest.main()

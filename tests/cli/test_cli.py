@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import signal
-import sys
 import unittest
 
 import jsonschema
@@ -414,7 +413,3 @@ class Interrupt(Cli):
         cases = [r["case"] for r in after if r["status"] == "ok"]
         self.assertEqual(len(cases), len(set(cases)), "no finished case ran again")
         self.assertIn(before[-1]["case"], cases)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])

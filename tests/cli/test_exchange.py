@@ -9,7 +9,6 @@ import shlex
 import statistics
 import subprocess
 import sys
-import unittest
 
 import python_package
 from program import FRUGAL, SOURCE, TINY, Cli

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 
 import processes
 from program import FRUGAL, SOURCE, Cli
@@ -227,6 +226,3 @@ def add_test(kind):
 for each in KINDS:
     if each != "network":
         add_test(each)
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """What does not fit: how much it needs, by kind, and what would fit in its place (frugal measure --fit)."""
 
 import json
-import unittest
 
 from program import Cli
 
@@ -141,7 +140,3 @@ class Fit(Cli):
         self.rejected(*run, "--on", "virtual", "--recompute", "none,full", says=["--fit", "of one configuration"])
         fits = self.run_frugal(*run, "--on", "virtual")
         self.assertIn("it fits as it is", fits.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -48,6 +48,3 @@ def add_test(kind):
 
 for each in ("kill", "crash", "leave", "stall", "hang", "throw", "memory", "interrupt"):
     add_test(each)
-
-if __name__ == "__main__":
-    unittest.main()

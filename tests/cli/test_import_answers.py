@@ -1,7 +1,6 @@
 """Questions that a configuration leaves open to frugal import, and files that are none."""
 
 import json
-import unittest
 
 from program import Cli
 
@@ -68,7 +67,3 @@ class Answers(Cli):
         self.assertEqual(self.records()[0]["configuration"]["model"]["mlp"], "swiglu")
         wrong = self.given(json.dumps({**config, "rope_interleaved": True}), "other.json")
         self.assertIn("rope_interleaved", self.run_frugal("measure", "--model", wrong, "--on", "virtual", status=2).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,10 +9,9 @@ import random
 import re
 import shutil
 import subprocess
-import unittest
 
 import processes
-from program import FRUGAL, Cli
+from program import Cli
 
 FAULTY = os.environ.get("FRUGAL_FAULTY", "")
 WRITE = os.environ.get("FRUGAL_WRITE_FAULTS", "")
@@ -85,7 +84,3 @@ class Kills(Cli):
         print(f"seed {SEED}: {len(kills)} of {KILLS} kills left a whole checkpoint")
         if WRITE:
             processes.keep(WRITE, "kills", {"seed": SEED, "ranks": RANKS, "steps": STEPS, "kills": kills})
-
-
-if __name__ == "__main__":
-    unittest.main()

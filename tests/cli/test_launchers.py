@@ -98,7 +98,3 @@ class MpiJob(Launched):
             "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10"})
         self.assertEqual(self.hosts_of(record), [name for name in names for _ in range(self.slots)])
         self.assertEqual(json.loads(printed), record)
-
-
-if __name__ == "__main__":
-    unittest.main()

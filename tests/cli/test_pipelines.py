@@ -1,7 +1,6 @@
 """Artifacts that are whole training runs, where running out of memory is a result."""
 
 import json
-import unittest
 
 from program import Cli
 
@@ -44,7 +43,3 @@ class Pipelines(Cli):
         self.run_frugal("rerun", "lone/records.jsonl", "--out", "anew")
         (again,) = self.records("anew")
         self.assertEqual((again["metrics"], again["fingerprint"]), (lone["metrics"], lone["fingerprint"]))
-
-
-if __name__ == "__main__":
-    unittest.main()

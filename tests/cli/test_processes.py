@@ -366,7 +366,3 @@ class Torchrun(Started):
         self.assertIn(done.returncode, (5, -9, 137), done.stderr)
         self.assertIn("rank 1: lost: its process was killed", done.stderr)
         self.assertEqual(self.records()[0]["status"], "peer_lost")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import unittest
 
 import documented
 import processes
@@ -75,7 +74,3 @@ class ReFrame(Cli):
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertEqual([case["result"] for case in cases.values()], ["fail"])
         self.assertIn("losses differ from those of threads", cases[2]["fail_reason"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """Shell scripts, which frugal import has bash follow."""
 
 import subprocess
-import unittest
 
 import test_exchange
 from program import Cli
@@ -139,7 +138,3 @@ class Scripts(Cli):
             done = self.run_frugal("import", self.given(text, "a.sh"), *more, status=2)
             self.assertIn("not set: DEPTH (--num-layers); give --set DEPTH=VALUE", done.stderr)
         self.assertEqual(self.imported(self.given(text, "a.sh"), "--set", "DEPTH=3")["configuration"]["layers"], 3)
-
-
-if __name__ == "__main__":
-    unittest.main()

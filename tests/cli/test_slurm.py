@@ -108,7 +108,3 @@ class Slurm(Cli):
         said = self.refused("--mpi=pmix", *TWO_EACH, "--distribution=cyclic")
         self.assertIn("rank 0 is on node1 but rank 1 on node2; start srun with --ntasks-per-node=2 "
                       "--distribution=block", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

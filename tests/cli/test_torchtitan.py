@@ -1,7 +1,6 @@
 """What frugal import executes of torchtitan's configurations, in bytes."""
 
 import json
-import unittest
 
 from program import Cli
 
@@ -66,7 +65,3 @@ class Torchtitan(Cli):
             peaks[tokens] = memory["peak_total"] if "peak_total" in memory else report["records"][0]["memory"]["peak_total"]
         layers = 32 * 4096 * 2 + 4096 * 2  # inputs of layers, and of the head
         self.assertAlmostEqual((peaks[32768] - peaks[16384]) / 16384 / (12 * 128256 + layers), 1, delta=0.02)
-
-
-if __name__ == "__main__":
-    unittest.main()

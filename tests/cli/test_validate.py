@@ -157,7 +157,3 @@ class ValidateGpus(Cli):
         said = self.on_gpus(FAULTY_EMULATED, "--group", "operations", status=6, fault="element softmax 1")
         self.assertEqual([check["name"] for check in said["checks"] if check["outcome"] == "failed"],
                          ["gpu 1/softmax"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -77,7 +77,3 @@ class Convergence(unittest.TestCase):
             f"case: last words told, %, 2BW: 50.0000 ± {half * 50 / math.sqrt(2):.4f}; less that with a flush +0.0000 ± "
             f"{half * 50 / math.sqrt(2):.4f} (2 seeds)"])
         self.assertIn("their letters told, %, 2BW: 75.0000", out.getvalue())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -90,7 +90,3 @@ class Drawn(unittest.TestCase):
         self.assertEqual(document_figures.first_difference(one, {"a": [1, {"b": "y"}]}), "figure.a[1].b is 'x', and would be 'y'")
         self.assertIn("figure.a is [1, {'b': 'x'}]", document_figures.first_difference(one, {"a": [1]}))
         self.assertIsNotNone(document_figures.first_difference(one, {"c": 1}))
-
-
-if __name__ == "__main__":
-    unittest.main()

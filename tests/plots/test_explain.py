@@ -57,7 +57,3 @@ class Explain(unittest.TestCase):
             path.write_text('{"schema": "another"}')
             with self.assertRaisesRegex(SystemExit, "another"):
                 attribution.read(path)
-
-
-if __name__ == "__main__":
-    unittest.main()

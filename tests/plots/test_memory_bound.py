@@ -63,7 +63,3 @@ class Rounds(unittest.TestCase):
         for state in ("slow", "fast"):
             known, below = memory_bound_rounds.missed(table, state)
             self.assertIn(f"{len(known) - len(below)} of {len(known)} rows", page)
-
-
-if __name__ == "__main__":
-    unittest.main()

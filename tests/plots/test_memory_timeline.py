@@ -51,7 +51,3 @@ class MemoryTimeline(unittest.TestCase):
 
     def test_of_one_moment(self):
         self.assertEqual(memory_timeline.Timeline(COLUMNS, ROWS[:2]).thinned(5), [0, 1])
-
-
-if __name__ == "__main__":
-    unittest.main()

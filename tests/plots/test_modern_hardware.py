@@ -27,7 +27,3 @@ class ModernHardware(unittest.TestCase):
         one = {"status": "oom", "peak_bytes": 90 * 2**30, "gpu_hours_per_billion_tokens": 1, "mfu": 0.5}
         self.assertEqual(modern_hardware_tables.cost(one), "needs 90 GiB")
         self.assertEqual(modern_hardware_tables.cost({**one, "status": "ok"}), "1.0 (50.0 %)")
-
-
-if __name__ == "__main__":
-    unittest.main()

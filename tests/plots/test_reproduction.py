@@ -109,7 +109,3 @@ class Looks(unittest.TestCase):
     def test_too_many_are_told(self):
         with self.assertRaises(SystemExit):
             self.looks(*(f"cpu{i}" for i in range(9)))
-
-
-if __name__ == "__main__":
-    unittest.main()

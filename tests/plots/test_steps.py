@@ -61,7 +61,3 @@ class Table(unittest.TestCase):
     def test_more_flags_are_in_the_name(self):
         self.assertEqual(steps_table.name(result(4.0, 2.0, 0.9, flags="--mlp-chunks 4")),
                          "small, f32, fused, --mlp-chunks 4")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -119,7 +119,3 @@ class Tables(unittest.TestCase):
         self.assertEqual(rows(record_tables.machine(self.written(machine))),
                          [["`a`", "1.235e+04 B/s", "of B/s"], ["", "or 2", "else"], ["`b`", "2×3, 5×7", "of 1"],
                           ["**`c`**", "**0.25**", "of 1"]])
-
-
-if __name__ == "__main__":
-    unittest.main()

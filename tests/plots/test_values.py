@@ -525,7 +525,3 @@ class Values(unittest.TestCase):
                 for y in line["y"]:
                     self.assertTrue(any(abs(y - letter) < 1e-3 for letter in letters), y)
         self.assertEqual(seen, len(records))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -468,7 +468,3 @@ class Refuses(Script):
         self.assertEqual(found["LD_LIBRARY_PATH"], f"/of/others:{place}")
         self.assertEqual(libraries.missing([program], found), [])
         self.assertNotIn("LD_LIBRARY_PATH", libraries.with_libraries([self.bundle / "frugal"], {}))
-
-
-if __name__ == "__main__":
-    unittest.main()

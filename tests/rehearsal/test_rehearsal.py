@@ -246,7 +246,3 @@ class LongestSequence(Rehearsal):
                                             "json").stdout)
         self.assertTrue(found["confirmed"])
         self.assertGreater(found["longest_sequence"], 250000)
-
-
-if __name__ == "__main__":
-    unittest.main()

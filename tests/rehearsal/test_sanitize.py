@@ -57,7 +57,3 @@ class Sanitizers(unittest.TestCase):
         tools, shared, others = ("memcheck", "racecheck"), ("softmax", "column_sum"), ("copy", "gelu", "rotary")
         self.assertEqual(said_of, [(tool, name, outcomes[name]) for names in (shared, others)
                                  for tool in tools for name in names])
-
-
-if __name__ == "__main__":
-    unittest.main()

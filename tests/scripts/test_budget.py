@@ -109,7 +109,3 @@ class Commits(Tree):
         self.commit("Nothing said")
         self.first = "6c35f227172e1722e525e0cdc6e4c6546a202601"
         self.assertEqual(self.faults(), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -164,7 +164,3 @@ class Table(unittest.TestCase):
             file.flush()
             self.assertEqual(table.kernels_of(pathlib.Path(file.name)), [
                 ("bare", 43, 0, 18, 0, 16, 16), ("none", 42, 0, 17, 0, 16, 16), ("own", 41, 3000, 16, 192, 16, 16)])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -18,7 +18,3 @@ class TestNames(unittest.TestCase):
             self.assertGreater(len(lines), 10, program)
             unreadable = [line for line in lines if UNREADABLE.search(line)]
             self.assertEqual(unreadable, [], f"{program}: give parameters a PrintTo() and a name")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -296,7 +296,3 @@ class Nccl(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertRegex(done.stderr, r"nccl.sh: v[\d.-]+ of .* is [0-9a-f]{40}, and must be [0-9a-f]{40}")
             self.assertFalse((top / "build").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()
