@@ -1,15 +1,12 @@
 """bench/balanced_ring.py: what it makes of what a program says, and the table of it."""
 
 import json
-import os
-import pathlib
 import stat
 import subprocess
 import sys
-import tempfile
-import unittest
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
+from sources import SOURCE, InFolder
+
 SCRIPT, TABLES = SOURCE / "bench/balanced_ring.py", SOURCE / "plots/paper_tables.py"
 #: Half of a step's operations are attention; a step of zigzag takes 2 s and of ring 2.5 s.
 PROGRAM = """#!/usr/bin/env python3
@@ -36,11 +33,9 @@ else:
 """
 
 
-class BalancedRing(unittest.TestCase):
+class BalancedRing(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.program = self.folder / "frugal"
         self.program.write_text(PROGRAM)
         self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)

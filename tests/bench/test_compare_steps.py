@@ -5,16 +5,12 @@ import io
 import json
 import math
 import os
-import pathlib
-import sys
-import tempfile
-import unittest
 from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "bench"))
+from sources import InFolder, scripts_of
 
+scripts_of("bench")
 import compare_steps  # noqa: E402  (the path comes first)
 import step_results  # noqa: E402
 from test_step_results import machine, row  # noqa: E402
@@ -50,11 +46,9 @@ for line in sys.stdin:
 """
 
 
-class Running(unittest.TestCase):
+class Running(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.addCleanup(setattr, compare_steps, "OPPONENT", compare_steps.OPPONENT)
         # Rates of products and copies take seconds: once is enough.
         self.machine_of = compare_steps.machine_of

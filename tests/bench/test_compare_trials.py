@@ -1,17 +1,12 @@
 """bench/compare_trials.py: what it hands to the scripts of others, and what it makes of what they say."""
 
 import json
-import os
-import pathlib
 import statistics
-import sys
-import tempfile
-import unittest
 from unittest import mock
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
-sys.path.insert(0, str(SOURCE / "bench"))
+from sources import InFolder, scripts_of
 
+scripts_of("bench")
 import compare_trials  # noqa: E402  (the path comes first)
 
 #: Says a fixed p of Google's, or nvbench's word, whatever the samples are.
@@ -25,11 +20,9 @@ def side(*processes):
     return [{"case": "c", "device": "d", "environment": {}, "metrics": {"time": {"samples": list(samples)}}} for samples in processes]
 
 
-class CompareTrials(unittest.TestCase):
+class CompareTrials(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.both = side((1.0, 2.0), (6.0,)), side((3.0, 4.0), (3.5, 0.5))  # the medians 2 and 3.25, the means 3 and 2.75
 
     def script(self, text):

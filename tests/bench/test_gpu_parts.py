@@ -11,9 +11,9 @@ import time
 import unittest
 from unittest import mock
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
-sys.path[:0] = [str(SOURCE / "bench/gpu"), str(SOURCE / "bench")]
+from sources import SOURCE, scripts_of
 
+scripts_of("bench/gpu", "bench")
 import groups  # noqa: E402  (the path comes first)
 import parts  # noqa: E402
 import ranks  # noqa: E402

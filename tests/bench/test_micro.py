@@ -5,8 +5,9 @@ import json
 import os
 import pathlib
 import subprocess
-import tempfile
 import unittest
+
+from sources import InFolder
 
 FRUGAL = os.environ["FRUGAL"]
 MICRO = pathlib.Path(FRUGAL).parent / "bench/micro/frugal_micro"
@@ -41,12 +42,7 @@ def records_of(file, folder):
     return {record["case"].removesuffix("/manual_time"): record for record in json.loads(shown.stdout)}
 
 
-class OfADevice(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class OfADevice(InFolder):
     def is_complete(self, found, ranks, but=()):
         kinds = collections.Counter(name.split("/")[1] for name in found)
         self.assertEqual(kinds, {kind: count - (kind in but) for kind, count in KINDS.items()})

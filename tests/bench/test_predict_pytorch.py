@@ -1,13 +1,13 @@
 """bench/gpu/predict_pytorch.py: bytes, FLOPs and seconds of operations that are made up. PyTorch is not needed."""
 
 import os
-import pathlib
 import sys
 import unittest
 from unittest import mock
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
-sys.path[:0] = [str(SOURCE / "bench/gpu"), str(SOURCE / "bench")]
+from sources import scripts_of
+
+scripts_of("bench/gpu", "bench")
 
 
 class Tensor:

@@ -2,14 +2,11 @@
 
 import itertools
 import json
-import os
-import pathlib
-import sys
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "bench"))
+from sources import SOURCE, scripts_of
 
+scripts_of("bench")
 import prediction_errors  # noqa: E402  (the path comes first)
 
 

@@ -4,16 +4,13 @@ import contextlib
 import io
 import json
 import math
-import os
 import pathlib
 import statistics
 import sys
-import tempfile
-import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "bench/gpu"))
+from sources import SOURCE, InFolder, scripts_of
 
+scripts_of("bench/gpu")
 import check_predictions  # noqa: E402  (the path comes first)
 import clock_table  # noqa: E402
 import lone_tables  # noqa: E402
@@ -55,12 +52,7 @@ def alone(seconds, load=None, stages=(0, 1, 7)):
             "memory": {"peak_total": 3 << 30, "stages": [{"peak": (3 - i) << 30} for i in range(len(stages))]}}
 
 
-class Predictions(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class Predictions(InFolder):
     def side(self, name, *records, cut="", **files):
         side = self.folder / name
         side.mkdir()

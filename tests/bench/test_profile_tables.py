@@ -1,14 +1,12 @@
 """bench/gpu/profile_tables.py: times of a step by its operations, of documents that are made up."""
 
-import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "bench/gpu"))
+from sources import scripts_of
 
+scripts_of("bench/gpu")
 import profile_tables  # noqa: E402  (the path comes first)
 
 

@@ -6,14 +6,13 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import tomllib
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "bench"))
+from sources import SOURCE, scripts_of
 
+scripts_of("bench")
 import published  # noqa: E402  (the path comes first)
 import published_errors as judging  # noqa: E402
 

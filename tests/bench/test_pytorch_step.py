@@ -3,14 +3,13 @@
 import importlib.util
 import io
 import json
-import os
-import pathlib
 import sys
 import unittest
 from unittest import mock
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path[:0] = [str(SOURCE / "bench/gpu"), str(SOURCE / "bench")]
+from sources import scripts_of
+
+scripts_of("bench/gpu", "bench")
 HAS = {name: importlib.util.find_spec(name) is not None for name in ("torch", "transformers")}
 if HAS["torch"]:
     import pytorch_optimizers

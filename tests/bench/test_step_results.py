@@ -1,15 +1,13 @@
 """What bench/step_results.py says of records of training steps, and bench/step_records.py of what both sides print."""
 
 import math
-import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "bench"))
+from sources import scripts_of
 
+scripts_of("bench")
 import compare_steps  # noqa: E402  (the path comes first)
 import step_records  # noqa: E402
 import step_results  # noqa: E402

@@ -6,15 +6,14 @@ import importlib.util
 import io
 import json
 import os
-import pathlib
 import random
 import sys
 import unittest
 from unittest import mock
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "bench/gpu"))
+from sources import scripts_of
 
+scripts_of("bench/gpu")
 import torch_products  # noqa: E402  (the path comes first)
 
 CASE = "bf16/gpt2-124m/qkv/*"

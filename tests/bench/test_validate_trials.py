@@ -1,15 +1,12 @@
 """bench/validate_trials.py: what it makes of results, with programs that are made up."""
 
 import json
-import os
-import pathlib
 import stat
 import subprocess
 import sys
-import tempfile
-import unittest
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
+from sources import SOURCE, InFolder
+
 SCRIPT, TABLES = SOURCE / "bench/validate_trials.py", SOURCE / "plots/paper_tables.py"
 #: Says that the machine is right, or what FRUGAL_FAULT is, and writes a reference.
 PROGRAM = """#!/usr/bin/env python3
@@ -27,11 +24,9 @@ sys.exit(1 if failed else 0)
 """
 
 
-class ValidateTrials(unittest.TestCase):
+class ValidateTrials(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         (self.folder / "tests").mkdir()
         for name in ("frugal", "tests/frugal_faulty"):
             path = self.folder / name

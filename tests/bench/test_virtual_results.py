@@ -11,9 +11,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
-sys.path[:0] = [str(SOURCE / "bench"), str(SOURCE / "scripts")]
+from sources import SOURCE, scripts_of
 
+scripts_of("bench", "scripts")
 import artifact_costs  # noqa: E402  (the path comes first)
 import balanced_ring  # noqa: E402
 import costs  # noqa: E402

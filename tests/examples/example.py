@@ -1,30 +1,26 @@
 """Worked examples of HACKING.md: patches that are applied to a copy of the sources, which is compiled."""
 
 import os
-import pathlib
 import shutil
 import subprocess
-import tempfile
-import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+from sources import SOURCE, InFolder
+
 COMPILER = os.environ.get("CXX", "c++")
 FLAGS = ["-std=c++20", "-O0", "-fopenmp", "-DFRUGAL_SIMD=baseline", "-I."]
 LIBRARIES = ["-ldnnl", "-lfmt", "-lpthread"]
 
 
-class Example(unittest.TestCase):
+class Example(InFolder):
     folders = ()  # of the sources
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name)
+        super().setUp()
         for name in self.folders:
-            shutil.copytree(SOURCE / name, self.root / name)
+            shutil.copytree(SOURCE / name, self.folder / name)
 
     def run_in(self, *command):
-        return subprocess.run(command, cwd=self.root, capture_output=True, text=True)
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
 
     def patch(self, name):
         """Applies a patch, and returns how many files it changes or adds."""
@@ -33,12 +29,12 @@ class Example(unittest.TestCase):
         return len(done.stdout.splitlines())
 
     def sources(self, folder, pattern="*.cpp", without=()):
-        return [path.relative_to(self.root) for path in sorted((self.root / folder).glob(pattern))
+        return [path.relative_to(self.folder) for path in sorted((self.folder / folder).glob(pattern))
                 if path.name not in without]
 
     def compile(self, name, *sources):
         """Compiles sources as one."""
-        (self.root / f"{name}.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
+        (self.folder / f"{name}.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
         done = self.run_in(COMPILER, *FLAGS, "-c", f"{name}.cpp", "-o", f"{name}.o")
         self.assertEqual(done.returncode, 0, done.stderr)
 

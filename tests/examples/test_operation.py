@@ -2,15 +2,16 @@
 
 import shutil
 
-from example import SOURCE, Example
+from example import Example
+from sources import SOURCE
 
 
 class Operation(Example):
     folders = ("kernels",)
 
     def test_takes_four_files_and_the_linker_names_a_missing_one(self):
-        shutil.copy(SOURCE / "tests/examples/operation.cpp", self.root)
-        before = (self.root / "kernels/cpu/simd/activations.cpp").read_text()
+        shutil.copy(SOURCE / "tests/examples/operation.cpp", self.folder)
+        before = (self.folder / "kernels/cpu/simd/activations.cpp").read_text()
         self.assertEqual(self.patch("operation"), 4)
         self.compile("program", "operation.cpp", "kernels/table/operation_table.cpp")
         self.compile("rows", *self.sources("kernels/table", without=["operation_table.cpp"]))
@@ -20,7 +21,7 @@ class Operation(Example):
         self.compile("simd", *self.sources("kernels/cpu/simd", without=["activations.cpp", "table.cpp"]))
         self.compile("table", "kernels/cpu/simd/table.cpp")
         self.compile("added", "kernels/cpu/simd/activations.cpp")
-        (self.root / "kernels/cpu/simd/activations.cpp").write_text(before)
+        (self.folder / "kernels/cpu/simd/activations.cpp").write_text(before)
         self.compile("missing", "kernels/cpu/simd/activations.cpp")
 
         objects = ("program", "rows", "cpu", "gemm", "simd", "table")

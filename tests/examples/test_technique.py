@@ -5,7 +5,8 @@ import pathlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-from example import SOURCE, Example
+from example import Example
+from sources import SOURCE
 
 EMBEDDED = pathlib.Path(os.environ.get("FRUGAL_EMBEDDED", SOURCE / "build/release/embedded"))
 FLAG = "--partition-activations"
@@ -19,7 +20,7 @@ class Technique(Example):
         self.assertEqual(self.patch("technique"), 11)
         machines = [path for pattern in ("hardware_*", "programs_*") for path in sorted(EMBEDDED.glob(pattern))]
         self.assertTrue(machines, EMBEDDED)
-        (self.root / "example.cpp").write_text((SOURCE / "tests/examples/technique.cpp").read_text())
+        (self.folder / "example.cpp").write_text((SOURCE / "tests/examples/technique.cpp").read_text())
         units = {
             "kernels": ["kernels/operations.cpp", *self.sources("kernels/support"), *self.sources("kernels/virtual"),
                         *self.sources("kernels/cpu"), "kernels/cuda/none.cpp", *machines],
@@ -39,4 +40,4 @@ class Technique(Example):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("10 combinations from seed 1 are the serial run", done.stdout)
         described = re.search(rf"^{FLAG} (.*)$", done.stdout, re.M)[1]
-        self.assertEqual((self.root / "docs/cli.md").read_text().count(f"| `{FLAG}` | {described} |\n"), COMMANDS)
+        self.assertEqual((self.folder / "docs/cli.md").read_text().count(f"| `{FLAG}` | {described} |\n"), COMMANDS)

@@ -3,13 +3,12 @@ expectations and programs that are wrong."""
 
 import json
 import os
-import pathlib
 import subprocess
-import tempfile
 import unittest
 
+from sources import SOURCE, InFolder
+
 FRUGAL = os.environ["FRUGAL"]
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
 # One of each paper, which take no time.
 ARTIFACTS = ["korthikanti2022/table2", "pipedream2bw2021/figure2", "mst2024/figure3"]
 # frugal, but that something of one training on the processor is another.
@@ -33,11 +32,9 @@ class Options(unittest.TestCase):
         self.assertEqual(done.stderr, "reproduce.sh: --quick has no options beside it, but there is '--on'\n")
 
 
-class Compared(unittest.TestCase):
+class Compared(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         for paper in {artifact.split("/")[0] for artifact in ARTIFACTS}:
             (self.folder / f"{paper}.json").write_text((SOURCE / f"results/virtual/{paper}.json").read_text())
 

@@ -4,16 +4,11 @@ import contextlib
 import io
 import json
 import math
-import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import convergence  # noqa: E402  (the path comes first)
+import convergence
 
 
 MODEL = {"name": "m", "layers": 2, "hidden_size": 8, "sequence_length": 4, "objective": "next-token"}

@@ -3,16 +3,12 @@
 import copy
 import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import document_figures  # noqa: E402  (the path comes first)
-import drawn  # noqa: E402
-import style  # noqa: E402
+import document_figures
+import drawn
+import style
 
 
 class Figures(unittest.TestCase):

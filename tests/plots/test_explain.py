@@ -1,16 +1,11 @@
 """What is drawn of what frugal explain says."""
 
 import json
-import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import attribution  # noqa: E402  (the path comes first)
+import attribution
 
 
 def cell(frugal, paper, *added):

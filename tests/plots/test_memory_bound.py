@@ -3,16 +3,12 @@
 import contextlib
 import io
 import json
-import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import memory_bound_rounds  # noqa: E402  (the path comes first)
+import memory_bound_rounds
+from sources import SOURCE
 
 
 def record(by, rounds, seconds, work=6e9, status="ok", artifact="bench/memory-bound", **options):

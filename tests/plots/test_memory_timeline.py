@@ -1,17 +1,12 @@
 """What is read of a file of frugal trace --memory-file, and which of its rows are drawn."""
 
 import json
-import os
 import pathlib
 import random
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import memory_timeline  # noqa: E402  (the path comes first)
+import memory_timeline
 
 COLUMNS = ["time", "phase", "parameter", "activation", "host"]
 ROWS = [[0.0, "forward", 10, 0, 0], [0.0, "forward", 10, 5, 0], [1.0, "backward", 10, 7, 3],

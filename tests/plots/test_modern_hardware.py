@@ -1,15 +1,10 @@
 """The tables of docs/modern-hardware.md are those of results/virtual/modern-hardware.jsonl."""
 
-import os
-import pathlib
-import sys
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import modern_hardware_cases  # noqa: E402  (the path comes first)
-import modern_hardware_tables  # noqa: E402
+import modern_hardware_cases
+import modern_hardware_tables
+from sources import SOURCE
 
 RESULTS = modern_hardware_cases.read(SOURCE / "results" / "virtual")
 

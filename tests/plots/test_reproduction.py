@@ -1,15 +1,10 @@
 """Which cells plots draw together: those of one device, size and number of threads, under a label that says all three."""
 
-import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import reproduction  # noqa: E402  (the path comes first)
+import reproduction
 
 LONE = "cuda, lone rank on h200-hgx"
 

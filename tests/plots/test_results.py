@@ -1,13 +1,11 @@
 """The files of results/ from real machines: one format, docs/record.schema.json."""
 
 import json
-import os
-import pathlib
 import unittest
 
 import jsonschema
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
+from sources import SOURCE
 
 
 class Results(unittest.TestCase):

@@ -1,15 +1,10 @@
 """The table of training steps beside PyTorch's is that of the results, and says what misses a target."""
 
-import os
-import pathlib
-import sys
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import steps_table  # noqa: E402  (the path comes first)
-from modern_hardware_tables import with_tables  # noqa: E402
+import steps_table
+from modern_hardware_tables import with_tables
+from sources import SOURCE
 
 RESULTS = {"steps": SOURCE / "results/amd-epyc-2-cores/bench-steps.jsonl",
            "steps-avx2": SOURCE / "results/amd-epyc-avx2-2-cores/bench-steps-products.jsonl"}

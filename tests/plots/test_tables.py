@@ -1,21 +1,16 @@
 """The tables that plots/ write into pages, from numbers that are made up: what no page's own numbers reach."""
 
 import json
-import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import evaluation_tables  # noqa: E402  (the path comes first)
-import modern_hardware_tables  # noqa: E402
-import paper_tables  # noqa: E402
-import planning_tables  # noqa: E402
-import rank_tables  # noqa: E402
-import record_tables  # noqa: E402
+import evaluation_tables
+import modern_hardware_tables
+import paper_tables
+import planning_tables
+import rank_tables
+import record_tables
 
 GIB, MIB = 2**30, 2**20
 

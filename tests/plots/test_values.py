@@ -4,38 +4,35 @@ import contextlib
 import io
 import json
 import math
-import os
 import pathlib
 import statistics
 import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "plots"))
-
-import drawn  # noqa: E402  (the path comes first)
-import explain  # noqa: E402
-import korthikanti2022_calibration  # noqa: E402
-import korthikanti2022_memory  # noqa: E402
-import korthikanti2022_pipeline  # noqa: E402
-import korthikanti2022_table4  # noqa: E402
-import korthikanti2022_table5  # noqa: E402
-import memory_bound  # noqa: E402
-import modern_hardware  # noqa: E402
-import mst2024_modules  # noqa: E402
-import mst2024_timeline  # noqa: E402
-import pipedream2bw2021_memory  # noqa: E402
-import pipedream2bw2021_throughput  # noqa: E402
-import planned_training  # noqa: E402
-import predictions  # noqa: E402
-import published  # noqa: E402
-import recompute_frontier  # noqa: E402
-import recomputed_layers  # noqa: E402
-import steps  # noqa: E402
-import style  # noqa: E402
-import training_mst2024  # noqa: E402
-import training_pipedream2bw2021  # noqa: E402
+import drawn
+import explain
+import korthikanti2022_calibration
+import korthikanti2022_memory
+import korthikanti2022_pipeline
+import korthikanti2022_table4
+import korthikanti2022_table5
+import memory_bound
+import modern_hardware
+import mst2024_modules
+import mst2024_timeline
+import pipedream2bw2021_memory
+import pipedream2bw2021_throughput
+import planned_training
+import predictions
+import published
+import recompute_frontier
+import recomputed_layers
+import steps
+import style
+import training_mst2024
+import training_pipedream2bw2021
+from sources import SOURCE
 
 VIRTUAL, CPU = SOURCE / "results/virtual", SOURCE / "results/amd-epyc-2-cores"
 GIB = 1024 ** 3

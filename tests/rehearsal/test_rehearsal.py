@@ -3,24 +3,18 @@ is issued, allocated, timed, written and refused as it should be. CTest sets EMU
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
-import tempfile
-import unittest
+
+from sources import InFolder
 
 PROGRAM = os.environ["EMULATED"]
 LLAMA = ["--model", "llama3-8b", "--type", "bf16", "--precision", "pure", "--recompute", "full", "--step-in-backward"]
 MINI_SEQUENCES = ["--mlp-chunks", "paper", "--head-chunks", "paper"]
 
 
-class Rehearsal(unittest.TestCase):
+class Rehearsal(InFolder):
     gpus = 1
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
 
     def run_program(self, *arguments, status=0, program=PROGRAM, **variables):
         environment = {**os.environ, "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_EMULATED_GPUS": str(self.gpus),

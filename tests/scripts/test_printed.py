@@ -14,8 +14,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(SOURCE / "scripts"))
+from sources import SOURCE, InFolder, scripts_of
+
+scripts_of("scripts")
 
 
 def script(name):
@@ -25,14 +26,7 @@ def script(name):
     return module
 
 
-class InAFolder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-
-class Sizes(InAFolder):
+class Sizes(InFolder):
     def test_functions_of_more_than_60_lines_and_files_of_more_than_700(self):
         (self.folder / "scripts").mkdir()
         for name in ("check-sizes.py", "sources.sh"):
@@ -50,7 +44,7 @@ class Sizes(InAFolder):
             "check-sizes.py: g701.h has 701 lines, at most 700 are allowed in a file; split it by what it does"])
 
 
-class QuickCheck(InAFolder):
+class QuickCheck(InFolder):
     """Two papers, of two artifacts and of one: four cells and three claims, of which an artifact that is not chosen has more."""
 
     def setUp(self):
@@ -97,7 +91,7 @@ class QuickCheck(InAFolder):
                       self.said())
 
 
-class Hosts(InAFolder):
+class Hosts(InFolder):
     def test_addresses_slots_and_processors(self):
         hosts, commands = script("hosts"), []
 
@@ -121,7 +115,7 @@ class Hosts(InAFolder):
         self.assertEqual(sum(command.endswith("root tbf rate 1gbit burst 128kb latency 100ms") for command in commands), 6)
 
 
-class TriedInARoot(InAFolder):
+class TriedInARoot(InFolder):
     def test_what_a_step_took(self):
         """Two steps beside a file that is there: the first writes 80 kB, the second has 48 of them left."""
         with mock.patch.object(sys, "path", [str(SOURCE / "scripts"), *sys.path]):
@@ -174,7 +168,7 @@ PYTHON = '#!/usr/bin/env python3\n"""Doc\nstring."""\nfrom __future__ import ann
     '        if x > 2:\n            print("big", x + 1)\n        return x * 2  # * 3\n\n\nprint(A().f(2), A().f(3))\n'
 
 
-class Faults(InAFolder):
+class Faults(InFolder):
     def wrong(self, name, operator, sources):
         mutations = script("mutations")
         return [mutations.wrong_text(site)[function.begin:].split("\n}")[0].strip() for function in mutations.find(name, sources)

@@ -1,12 +1,10 @@
 """Programs of the Python package index that tests run, each in an environment of its own in build/."""
 
-import os
-import pathlib
 import subprocess
 import sys
 import unittest
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
+from sources import SOURCE
 
 
 def installed(package, version):
