@@ -2,7 +2,6 @@
 #include "kernels/cuda/algorithms.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>

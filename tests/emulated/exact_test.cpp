@@ -2,7 +2,6 @@
 // does not get to: random numbers in whole groups, sorted sums, types that are no numbers' own.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
 
 #include "kernels/cpu/device.h"

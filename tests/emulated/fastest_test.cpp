@@ -2,7 +2,6 @@
 // and what it takes at most.
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <random>
 #include <vector>
 

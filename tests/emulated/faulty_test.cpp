@@ -2,7 +2,6 @@
 // chance only.
 #include "tests/emulated/faulty.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +17,6 @@ namespace frugal::kernels {
 namespace {
 
 using cuda::CudaError;
-using cuda::Launch;
 using faulty::Declaring;
 using faulty::Lanes;
 using faulty::Order;

@@ -2,7 +2,6 @@
 #include "tests/emulator/gpu.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <set>

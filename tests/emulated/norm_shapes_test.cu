@@ -2,7 +2,6 @@
 // shared memory; and that docs/cuda.md says so.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>

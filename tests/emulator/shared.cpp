@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "tests/emulator/cuda_runtime.h"
 #include "tests/emulator/gpu.h"

@@ -1,7 +1,6 @@
 #include "engine/cluster/cluster.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>

@@ -10,7 +10,6 @@ namespace frugal::engine {
 namespace {
 
 using testing::small_gpt;
-using testing::small_llama;
 using testing::worst_error;
 
 RunConfig of_layers(int64_t layers, Recompute recompute) {

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/stored_weights.h"

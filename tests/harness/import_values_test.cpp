@@ -3,7 +3,6 @@
 // for another.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "harness/import/argument_list.h"
 #include "harness/import/imported.h"

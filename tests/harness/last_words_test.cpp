@@ -1,7 +1,6 @@
 #include "harness/measure/runs/last_words.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "engine/data/masking.h"
 #include "kernels/support/error.h"

@@ -1,7 +1,6 @@
 #include "harness/record/line_file.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 

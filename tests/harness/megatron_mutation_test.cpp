@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <random>
 
 #include "kernels/support/error.h"

@@ -1,7 +1,6 @@
 #include "harness/import/printed_arguments.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "kernels/support/error.h"
 #include "tests/harness/megatron.h"

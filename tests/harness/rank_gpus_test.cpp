@@ -1,7 +1,6 @@
 #include "harness/place/rank_gpus.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "kernels/support/error.h"
 

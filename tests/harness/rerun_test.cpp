@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <set>
-
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
 #include "kernels/support/error.h"

@@ -1,7 +1,6 @@
 #include "harness/import/sealed_bash.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,5 +1,4 @@
 // Sizes of named models, and what a run has where it is not given, computed a second time.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,7 +1,6 @@
 #include "harness/import/shell_script.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "kernels/support/error.h"
 #include "tests/support/message_of.h"

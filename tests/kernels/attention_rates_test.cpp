@@ -1,7 +1,6 @@
 #include "kernels/virtual/attention_rates.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 

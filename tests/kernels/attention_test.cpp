@@ -2,8 +2,6 @@
 // in several blocks of 128 rows and 512 columns with a rest.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/held.h"
 #include "tests/support/test_seed.h"

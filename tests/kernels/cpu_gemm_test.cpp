@@ -3,8 +3,6 @@
 // float32's, rounded once.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "kernels/cpu/gemm.h"
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/held.h"

@@ -5,7 +5,6 @@
 #include <map>
 #include <new>
 #include <random>
-#include <vector>
 
 #include "kernels/virtual/device.h"
 

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "kernels/virtual/cost_model.h"
 
 namespace frugal::kernels {

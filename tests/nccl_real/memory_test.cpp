@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "engine/comm/nccl/nccl.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/bytes.h"

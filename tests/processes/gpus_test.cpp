@@ -1,7 +1,5 @@
 // Ranks that are processes, a GPU each, beside ranks that are threads. GPUs are emulated.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "engine/train/trainer.h"
 #include "tests/cuda/losses.h"

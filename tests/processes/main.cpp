@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "kernels/cuda/gpus.h"
 #include "tests/emulator/gpu.h"

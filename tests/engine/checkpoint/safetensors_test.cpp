@@ -1,7 +1,6 @@
 #include "engine/checkpoint/safetensors.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>

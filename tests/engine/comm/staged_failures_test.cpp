@@ -1,5 +1,4 @@
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "kernels/support/error.h"
 #include "tests/engine/comm/staged.h"

@@ -1,7 +1,6 @@
 #include "tests/engine/comm/staged.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "engine/schedule/links.h"
 

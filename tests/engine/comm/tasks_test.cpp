@@ -1,7 +1,6 @@
 #include "engine/comm/tasks.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <exception>
 #include <stdexcept>

@@ -1,7 +1,6 @@
 #include "engine/comm/topology.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>

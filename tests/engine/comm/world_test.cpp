@@ -1,7 +1,6 @@
 #include "engine/comm/processes/world.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <future>

@@ -2,7 +2,6 @@
 #include "engine/data/masking.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>

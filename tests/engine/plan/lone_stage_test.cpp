@@ -1,8 +1,6 @@
 #include "engine/plan/lone_stage.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "engine/plan/execute.h"
 #include "kernels/support/error.h"

@@ -1,8 +1,6 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "engine/plan/execute.h"
 
 namespace frugal::testing {

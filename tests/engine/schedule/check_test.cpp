@@ -1,7 +1,6 @@
 #include "engine/schedule/check.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>

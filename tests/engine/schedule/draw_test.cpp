@@ -1,9 +1,6 @@
 #include "engine/schedule/draw.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
 
 #include "engine/schedule/schedules.h"
 #include "tests/engine/schedule/shapes.h"

@@ -1,7 +1,6 @@
 #include "engine/schedule/early_forwards.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "engine/schedule/schedules.h"
 

@@ -1,7 +1,6 @@
 #include "engine/schedule/text.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "kernels/support/error.h"
 #include "tests/engine/schedule/shapes.h"

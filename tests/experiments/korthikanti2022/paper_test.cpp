@@ -1,6 +1,5 @@
 #include "experiments/korthikanti2022/paper.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,8 +1,6 @@
 #include "experiments/korthikanti2022/steps.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "engine/train/trainer.h"
 #include "experiments/artifacts.h"

@@ -1,8 +1,5 @@
 #include <gmock/gmock.h>
 
-#include <map>
-#include <set>
-
 #include "experiments/artifacts.h"
 #include "experiments/mst2024/lengths.h"
 #include "tests/experiments/synthetic.h"

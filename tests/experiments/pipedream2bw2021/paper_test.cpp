@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <set>
 
 #include "experiments/artifacts.h"
 #include "experiments/pipedream2bw2021/systems.h"

@@ -1,6 +1,5 @@
 // How communicators end, and what they take of a GPU.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "engine/comm/nccl/nccl.h"
 #include "kernels/cuda/device.h"

@@ -2,7 +2,6 @@
 #include "kernels/cuda/gpus.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "engine/comm/communicator.h"
 #include "kernels/cuda/device.h"

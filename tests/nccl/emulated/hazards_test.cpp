@@ -1,7 +1,6 @@
 // What ranks that are threads of one process share, and what a kernel that waits for other ranks
 // keeps from the rest of its GPU. Where a rank could wait for ever the emulator ends the program.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <barrier>

@@ -1,6 +1,5 @@
 // Ranks that share a GPU, as NCCL allows where it is told to.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <mutex>

@@ -1,7 +1,6 @@
 #include "engine/comm/nccl/watch.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <vector>
