@@ -85,8 +85,9 @@ inline Batch empty_batch(const RunConfig& config) {
 
 /// A described machine on which a run has made steps, by an optimizer that does not clip. It has
 /// given back what the run held between them.
-inline std::unique_ptr<Cluster> counted_steps(const RunConfig& config, size_t steps = 1) {
-  auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
+inline std::unique_ptr<Cluster> counted_steps(const RunConfig& config, size_t steps = 1,
+                                              const std::string& machine = "h200-hgx") {
+  auto cluster = make_virtual_cluster(config, find_machine(machine));
   Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}});
   (void)trainer.run(std::vector<Batch>(steps, empty_batch(config)));
   return cluster;

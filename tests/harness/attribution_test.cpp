@@ -89,12 +89,8 @@ TEST(Attribution, SaysWhatDoesNothing) {
 }
 
 TEST(Attribution, NeedsAProgram) {
-  try {
-    (void)AttributionRuns(Layer(1), "");
-    FAIL();
-  } catch (const InputError& e) {
-    EXPECT_THAT(e.what(), ::testing::HasSubstr("no program is known"));
-  }
+  EXPECT_THAT([] { (void)AttributionRuns(Layer(1), ""); },
+              ::testing::ThrowsMessage<InputError>(::testing::HasSubstr("no program is known")));
 }
 
 }  // namespace

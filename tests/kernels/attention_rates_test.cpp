@@ -6,6 +6,7 @@
 
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
+#include "tests/support/message_of.h"
 
 namespace frugal::kernels {
 namespace {
@@ -122,16 +123,11 @@ std::string error_of(const char* key, const nlohmann::json& value) {
                           {"source", "a test"}};
   entry[key] = value;
   const nlohmann::json machine = {{"attention", nlohmann::json::array({entry})}};
-  try {
-    read_attention_rates(JsonObject(machine, "m.json"));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return message_of<InputError>([&] { read_attention_rates(JsonObject(machine, "m.json")); });
 }
 
 TEST(AttentionRates, MistakesAreNamed) {
-  EXPECT_EQ(error_of("causal", false), "");
+  EXPECT_EQ(error_of("causal", false), "nothing was thrown");
   EXPECT_THAT(error_of("sequence", {1024, 512}), HasSubstr("rising"));
   EXPECT_THAT(error_of("forward", {1.0}), HasSubstr("one for each of 2 lengths"));
   EXPECT_THAT(error_of("backward", {1.0, 0.0}), HasSubstr("above 0"));

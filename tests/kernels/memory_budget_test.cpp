@@ -1,6 +1,6 @@
 #include "kernels/cpu/memory_budget.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -15,6 +15,10 @@ namespace frugal::kernels {
 namespace {
 
 constexpr int64_t kib = 1024;
+
+auto misses(int64_t bytes) {
+  return ::testing::Throws<OutOfMemory>(::testing::Property(&OutOfMemory::missing, bytes));
+}
 
 /// A file system root with what the kernel says about memory.
 class AvailableMemory : public ::testing::Test {
@@ -60,12 +64,7 @@ TEST(MemoryBudget, IsSharedByAllAllocators) {
   void* const a = first.allocate(30 * kib);
   void* const b = first.allocate(29 * kib);
   void* const c = second.allocate(30 * kib);
-  try {
-    second.allocate(20 * kib);
-    FAIL() << "109 KiB fitted into 100";
-  } catch (const OutOfMemory& e) {
-    EXPECT_EQ(e.missing(), 9 * kib);
-  }
+  EXPECT_THAT([&] { second.allocate(20 * kib); }, misses(9 * kib)) << "109 KiB fitted into 100";
   first.deallocate(a, 30 * kib);
   second.deallocate(c, 30 * kib);
   const int64_t beside_b = Arena::room_for(29 * kib) - 29 * kib;
@@ -131,12 +130,7 @@ TEST(MemoryBudgetDeathTest, TheAddressSanitizerSeesWhatIsTouchedBesideABlock) {
 
 TEST(MemoryBudget, AllIsMissingWhereTheOperatingSystemHasNoMore) {
   CachingAllocator memory(std::make_shared<MemoryBudget>(int64_t{1} << 61));
-  try {
-    memory.allocate(int64_t{1} << 60);
-    FAIL() << "an exbibyte";
-  } catch (const OutOfMemory& e) {
-    EXPECT_EQ(e.missing(), int64_t{1} << 60);
-  }
+  EXPECT_THAT([&] { memory.allocate(int64_t{1} << 60); }, misses(int64_t{1} << 60));
   EXPECT_NO_THROW(memory.deallocate(memory.allocate(64), 64));
 }
 

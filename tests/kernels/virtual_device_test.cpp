@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <functional>
@@ -8,6 +8,8 @@
 
 namespace frugal::kernels {
 namespace {
+
+using namespace ::testing;
 
 constexpr StreamSpec communication{"communication", StreamUse::collectives},
     replicas{"replicas", StreamUse::collectives};
@@ -29,13 +31,9 @@ TEST_F(VirtualDeviceTest, MemoryIsCountedToTheByte) {
   EXPECT_EQ(device.allocate(10), nullptr);
   EXPECT_EQ(device.bytes_in_use(), machine.memory_capacity);
   device.deallocate(nullptr, 10);
-  try {
-    device.allocate(17);
-    FAIL() << "17 bytes cannot fit into 10";
-  } catch (const OutOfMemory& e) {
-    EXPECT_EQ(e.missing(), 7);
-    EXPECT_EQ(e.capacity, machine.memory_capacity);
-  }
+  EXPECT_THAT([&] { device.allocate(17); },
+              Throws<OutOfMemory>(AllOf(Property(&OutOfMemory::missing, 7),
+                                        Field(&OutOfMemory::capacity, machine.memory_capacity))));
   EXPECT_EQ(device.bytes_in_use(), machine.memory_capacity - 10) << "a refusal takes nothing";
 }
 

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "tests/engine/program/support.h"
 
 // What programs/megatron-core.json keeps beside, in bytes, and does besides, in seconds.
@@ -9,6 +7,7 @@ namespace frugal::engine {
 namespace {
 
 using testing::as;
+using testing::counted_steps;
 using testing::Sizes;
 using testing::small_gpt;
 using testing::small_llama;
@@ -16,18 +15,8 @@ using testing::step_on;
 
 constexpr int64_t mib = 1 << 20;
 
-/// A rank's ledger after a step on a machine.
-const Ledger& ledger_of(const RunConfig& config, const std::string& machine,
-                        std::unique_ptr<Cluster>& cluster, int rank = 0) {
-  cluster = make_virtual_cluster(config, find_machine(machine));
-  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}});
-  (void)trainer.run({testing::empty_batch(config)});
-  return cluster->rank(rank).ledger;
-}
-
 int64_t peak_on(const std::string& machine, const RunConfig& config) {
-  std::unique_ptr<Cluster> cluster;
-  return ledger_of(config, machine, cluster).peak();
+  return counted_steps(config, 1, machine)->rank(0).ledger.peak();
 }
 
 /// Bytes at the peak that a program has more than frugal has.
@@ -52,8 +41,7 @@ TEST(MegatronCore, HasWorkspacesOfLibraries) {
 
 /// The most bytes that a run keeps for its backward pass.
 int64_t kept_on(const std::string& machine, const RunConfig& config) {
-  std::unique_ptr<Cluster> cluster;
-  return ledger_of(config, machine, cluster).peak(Kind::activation);
+  return counted_steps(config, 1, machine)->rank(0).ledger.peak(Kind::activation);
 }
 
 /// TransformerEngine takes FlashAttention before Hopper, and on Blackwell where it is to be
@@ -162,8 +150,7 @@ int64_t peak_of_last(RunConfig config, const std::string& program) {
   config.pipeline_parallel = 2;
   config.schedule = ScheduleKind::one_forward_one_backward;
   config.microbatches = 3;
-  std::unique_ptr<Cluster> cluster;
-  return ledger_of(as(config, program), "h100-dgx", cluster, 1).peak();
+  return counted_steps(as(config, program), 1, "h100-dgx")->rank(1).ledger.peak();
 }
 
 TEST(MegatronCore, KeepsAStagesInputUntilTheNextForwardPassEnds) {
@@ -221,11 +208,8 @@ TEST(MegatronCore, HasScoresBesideThoseOfLayers) {
 
 /// Gradients in 2 bytes, as long as the model is there.
 TEST(MegatronCore, SumsGradientsInTwoBytes) {
-  const auto gradients = [](const std::string& program) {
-    std::unique_ptr<Cluster> cluster;
-    return ledger_of(as(small_gpt(), program), "a100-selene", cluster).peak(Kind::gradient);
-  };
-  EXPECT_EQ(gradients("frugal"), 2 * gradients("narrow-sums"));
+  EXPECT_EQ(testing::gradients(small_gpt(), "frugal"),
+            2 * testing::gradients(small_gpt(), "narrow-sums"));
 }
 
 }  // namespace

@@ -123,11 +123,6 @@ TEST(PyTorch, SumsBothUsesOfATiedTableBesideItsGradient) {
   EXPECT_EQ(bytes_of(as(gpt, "tied-sums")).peak, bytes_of(as(gpt, "frugal")).peak);
 }
 
-/// The most bytes that gradients have in a step.
-int64_t gradients(const RunConfig& config, const std::string& program) {
-  return testing::counted_steps(as(config, program))->rank(0).ledger.peak(Kind::gradient);
-}
-
 TEST(PyTorch, StepsWeightsOneByOne) {
   RunConfig llama = small_llama();
   llama.step_in_backward = true;
@@ -136,8 +131,8 @@ TEST(PyTorch, StepsWeightsOneByOne) {
   const int64_t up = 2 * m.intermediate_size() * m.hidden;
   const int64_t rest =
       m.intermediate_size() * m.hidden + m.hidden * (2 + m.qkv_size()) + m.query_size() * m.hidden;
-  EXPECT_EQ(gradients(llama, "frugal"), 4 * (up + rest));
-  EXPECT_EQ(gradients(llama, "stepped-one-by-one"), 4 * up);
+  EXPECT_EQ(testing::gradients(llama, "frugal"), 4 * (up + rest));
+  EXPECT_EQ(testing::gradients(llama, "stepped-one-by-one"), 4 * up);
 }
 
 /// The norm's backward pass comes after its step.
@@ -147,8 +142,8 @@ TEST(PyTorch, StepsAnOutputTableBeforeTheNormInFrontOfIt) {
   llama.step_in_backward = true;
   llama.model.vocabulary = 1 << 12;
   const int64_t table = 4 * llama.model.vocabulary * llama.model.hidden;
-  EXPECT_EQ(gradients(llama, "frugal"), table + 4 * llama.model.hidden);
-  EXPECT_EQ(gradients(llama, "stepped-one-by-one"), table);
+  EXPECT_EQ(testing::gradients(llama, "frugal"), table + 4 * llama.model.hidden);
+  EXPECT_EQ(testing::gradients(llama, "stepped-one-by-one"), table);
 }
 
 /// Autograd adds them up one after the other.

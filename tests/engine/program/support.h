@@ -37,6 +37,11 @@ inline RunConfig as(RunConfig config, const std::string& program) {
   return config;
 }
 
+/// The most bytes that gradients have in a program's step.
+inline int64_t gradients(const RunConfig& config, const std::string& program) {
+  return counted_steps(as(config, program))->rank(0).ledger.peak(Kind::gradient);
+}
+
 struct Sizes {
   explicit Sizes(const RunConfig& c)
       : hidden(c.model.sequence * c.micro_batch * c.model.hidden),
