@@ -18,106 +18,76 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// Every key of torchtitan's JobConfig and of the arguments before it, in all versions that read
-/// TOML, until 9810191bb (23 February 2026).
-constexpr const char* every_key =
-    "activation_checkpoint.debug activation_checkpoint.determinism_check "
-    "activation_checkpoint.early_stop activation_checkpoint.memory_budget "
-    "activation_checkpoint.mode "
-    "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns "
-    "activation_checkpoint.preserve_rng_state activation_checkpoint.selective_ac_option "
-    "activation_checkpoint.visualize_memory_budget_pareto checkpoint.async_mode "
-    "checkpoint.create_seed_checkpoint checkpoint.enable checkpoint.enable_checkpoint "
-    "checkpoint.enable_first_step_checkpoint checkpoint.enable_ft_dataloader_checkpoints "
-    "checkpoint.exclude_from_loading checkpoint.export_dtype checkpoint.folder "
-    "checkpoint.initial_load_in_hf checkpoint.initial_load_in_hf_quantized "
-    "checkpoint.initial_load_model_only checkpoint.initial_load_model_weights_only "
-    "checkpoint.initial_load_path checkpoint.interval checkpoint.interval_type "
-    "checkpoint.keep_latest_k checkpoint.last_save_in_hf "
-    "checkpoint.last_save_in_safetensors_format checkpoint.last_save_model_only "
-    "checkpoint.last_save_model_weights_only checkpoint.load_only checkpoint.load_step "
-    "checkpoint.model_weights_only comm.init_timeout_seconds comm.mode "
-    "comm.save_traces_file_prefix comm.save_traces_folder comm.trace_buf_size "
-    "comm.train_timeout_seconds compile.backend compile.components compile.enable "
-    "debug.deterministic debug.deterministic_warn_only debug.moe_force_load_balance debug.seed "
-    "estimate.memory estimate.mode experimental.context_parallel_degree "
-    "experimental.context_parallel_rotate_method experimental.custom_args_module "
-    "experimental.custom_import experimental.custom_model_path "
-    "experimental.enable_async_tensor_parallel experimental.enable_compiled_autograd "
-    "experimental.pipeline_parallel_degree experimental.pipeline_parallel_microbatches "
-    "experimental.pipeline_parallel_schedule experimental.pipeline_parallel_schedule_csv "
-    "experimental.pipeline_parallel_split_mode experimental.pipeline_parallel_split_points "
-    "experimental.torch_spmd fault_tolerance.enable fault_tolerance.fragment_sync_delay "
-    "fault_tolerance.fragment_update_alpha fault_tolerance.group_size "
-    "fault_tolerance.min_replica_size fault_tolerance.module_fqns_per_model_fragment "
-    "fault_tolerance.num_fragments fault_tolerance.process_group "
-    "fault_tolerance.process_group_timeout_ms fault_tolerance.replica_id "
-    "fault_tolerance.semi_sync_method fault_tolerance.should_quantize fault_tolerance.sync_steps "
-    "float8.emulate float8.enable_float8_linear float8.enable_fsdp_float8_all_gather "
-    "float8.filter_fqns float8.force_recompute_fp8_weight_in_bwd float8.moe_fqns_prototype "
-    "float8.precompute_float8_dynamic_scale_for_fsdp float8.recipe_name "
-    "float8.scaling_type_grad_output float8.scaling_type_input float8.scaling_type_weight "
-    "job.config_file job.custom_config_module job.description job.dump_folder job.print_args "
-    "job.print_config job.save_config_file job.save_config_folder job.use_for_integration_test "
-    "lr_scheduler.decay_ratio lr_scheduler.decay_type lr_scheduler.lr_min "
-    "lr_scheduler.min_lr_factor lr_scheduler.total_steps lr_scheduler.warmup_steps "
-    "memory_estimation.disable_fake_mode memory_estimation.enable memory_estimation.enabled "
-    "metrics.disable_color_printing metrics.disable_logging_from_checkpoint "
-    "metrics.enable_color_printing metrics.enable_tensorboard metrics.enable_wandb "
-    "metrics.log_freq metrics.rank_0_only metrics.save_for_all_ranks metrics.save_tb_folder "
-    "model.attn_mask_type model.converters model.flavor model.hf_assets_path model.name "
-    "model.norm_type model.print_after_conversion model.tokenizer_path model.use_flex_attn "
-    "mx.filter_fqns mx.moe_fqns_prototype mx.mxfp8_dim1_cast_kernel_choice mx.recipe_name "
-    "mx.use_fp8_dim1_cast_triton_kernel optimizer.beta1 optimizer.beta2 "
-    "optimizer.early_step_in_backward optimizer.eps optimizer.fused optimizer.implementation "
-    "optimizer.lr optimizer.name optimizer.weight_decay parallelism.context_parallel_degree "
-    "parallelism.context_parallel_load_balancer parallelism.context_parallel_rotate_method "
-    "parallelism.data_parallel_replicate_degree parallelism.data_parallel_shard_degree "
-    "parallelism.disable_loss_parallel parallelism.enable_async_tensor_parallel "
-    "parallelism.enable_compiled_autograd parallelism.expert_parallel_comm_backend "
-    "parallelism.expert_parallel_degree parallelism.expert_tensor_parallel_degree "
-    "parallelism.fsdp_reshard_after_forward parallelism.module_fqns_per_model_part "
-    "parallelism.pipeline_parallel_degree parallelism.pipeline_parallel_expert_parallel_overlap "
-    "parallelism.pipeline_parallel_first_stage_less_layers "
-    "parallelism.pipeline_parallel_last_stage_less_layers "
-    "parallelism.pipeline_parallel_layers_per_stage parallelism.pipeline_parallel_microbatch_size "
-    "parallelism.pipeline_parallel_microbatches parallelism.pipeline_parallel_schedule "
-    "parallelism.pipeline_parallel_schedule_csv parallelism.pipeline_parallel_split_points "
-    "parallelism.tensor_parallel_degree profiling.enable_memory_snapshot "
-    "profiling.enable_profiling profiling.profile_every_x_iter profiling.profile_freq "
-    "profiling.profiler_active profiling.profiler_warmup profiling.run_profiler "
-    "profiling.save_memory_snapshot_folder profiling.save_traces_folder "
-    "quantize.dense.float8.emulate quantize.dense.float8.enable_fsdp_float8_all_gather "
-    "quantize.dense.float8.filter_fqns "
-    "quantize.dense.float8.precompute_float8_dynamic_scale_for_fsdp "
-    "quantize.dense.float8.recipe_name quantize.dense.mx.filter_fqns "
-    "quantize.dense.mx.mxfp8_dim1_cast_kernel_choice quantize.dense.mx.recipe_name "
-    "quantize.grouped_mm.float8.fqns quantize.grouped_mm.mx.fqns "
-    "quantize.grouped_mm.mx.recipe_name quantize.linear.float8.emulate "
-    "quantize.linear.float8.enable_fsdp_float8_all_gather quantize.linear.float8.filter_fqns "
-    "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp "
-    "quantize.linear.float8.recipe_name quantize.linear.mx.filter_fqns "
-    "quantize.linear.mx.mxfp8_dim1_cast_kernel_choice quantize.linear.mx.recipe_name "
-    "quantize.moe.float8.fqns quantize.moe.mx.fqns training.batch_size training.compile "
-    "training.data_parallel_degree training.data_parallel_replicate_degree "
-    "training.data_parallel_shard_degree training.data_parallel_type "
-    "training.dataloader.num_workers training.dataloader.persistent_workers "
-    "training.dataloader.pin_memory training.dataloader.prefetch_factor training.dataset "
-    "training.dataset_path training.debug_moe_force_load_balance training.deterministic "
-    "training.disable_loss_parallel training.dtype training.enable_cpu_offload "
-    "training.enable_float8_linear training.enable_fp8_linear "
-    "training.enable_fsdp_float8_all_gather training.enable_fsdp_fp8_all_gather "
-    "training.enable_loss_parallel training.float8_scaling_type_grad_output "
-    "training.float8_scaling_type_input training.float8_scaling_type_weight training.fp8_linear "
-    "training.fsdp_reshard_after_forward training.gc_debug training.gc_freq "
-    "training.global_batch_size training.local_batch_size training.max_norm "
-    "training.mixed_precision_param training.mixed_precision_reduce "
-    "training.pipeline_parallel_degree training.precompute_float8_dynamic_scale_for_fsdp "
-    "training.seed training.seq_len training.steps training.tensor_parallel_degree "
-    "training.warmup_steps validation.dataloader.num_workers "
-    "validation.dataloader.persistent_workers validation.dataloader.pin_memory "
-    "validation.dataloader.prefetch_factor validation.dataset validation.dataset_path "
-    "validation.enable validation.enabled validation.freq validation.local_batch_size "
-    "validation.seq_len validation.steps ";
+/// TOML, until 9810191bb (23 February 2026), behind their sections.
+constexpr const char* every_key = R"(
+activation_checkpoint: debug determinism_check early_stop memory_budget mode
+  per_op_sac_force_recompute_mm_shapes_by_fqns preserve_rng_state selective_ac_option
+  visualize_memory_budget_pareto
+checkpoint: async_mode create_seed_checkpoint enable enable_checkpoint enable_first_step_checkpoint
+  enable_ft_dataloader_checkpoints exclude_from_loading export_dtype folder initial_load_in_hf
+  initial_load_in_hf_quantized initial_load_model_only initial_load_model_weights_only
+  initial_load_path interval interval_type keep_latest_k last_save_in_hf
+  last_save_in_safetensors_format last_save_model_only last_save_model_weights_only load_only
+  load_step model_weights_only
+comm: init_timeout_seconds mode save_traces_file_prefix save_traces_folder trace_buf_size
+  train_timeout_seconds
+compile: backend components enable
+debug: deterministic deterministic_warn_only moe_force_load_balance seed
+estimate: memory mode
+experimental: context_parallel_degree context_parallel_rotate_method custom_args_module
+  custom_import custom_model_path enable_async_tensor_parallel enable_compiled_autograd
+  pipeline_parallel_degree pipeline_parallel_microbatches pipeline_parallel_schedule
+  pipeline_parallel_schedule_csv pipeline_parallel_split_mode pipeline_parallel_split_points
+  torch_spmd
+fault_tolerance: enable fragment_sync_delay fragment_update_alpha group_size min_replica_size
+  module_fqns_per_model_fragment num_fragments process_group process_group_timeout_ms replica_id
+  semi_sync_method should_quantize sync_steps
+float8: emulate enable_float8_linear enable_fsdp_float8_all_gather filter_fqns
+  force_recompute_fp8_weight_in_bwd moe_fqns_prototype precompute_float8_dynamic_scale_for_fsdp
+  recipe_name scaling_type_grad_output scaling_type_input scaling_type_weight
+job: config_file custom_config_module description dump_folder print_args print_config
+  save_config_file save_config_folder use_for_integration_test
+lr_scheduler: decay_ratio decay_type lr_min min_lr_factor total_steps warmup_steps
+memory_estimation: disable_fake_mode enable enabled
+metrics: disable_color_printing disable_logging_from_checkpoint enable_color_printing
+  enable_tensorboard enable_wandb log_freq rank_0_only save_for_all_ranks save_tb_folder
+model: attn_mask_type converters flavor hf_assets_path name norm_type print_after_conversion
+  tokenizer_path use_flex_attn
+mx: filter_fqns moe_fqns_prototype mxfp8_dim1_cast_kernel_choice recipe_name
+  use_fp8_dim1_cast_triton_kernel
+optimizer: beta1 beta2 early_step_in_backward eps fused implementation lr name weight_decay
+parallelism: context_parallel_degree context_parallel_load_balancer context_parallel_rotate_method
+  data_parallel_replicate_degree data_parallel_shard_degree disable_loss_parallel
+  enable_async_tensor_parallel enable_compiled_autograd expert_parallel_comm_backend
+  expert_parallel_degree expert_tensor_parallel_degree fsdp_reshard_after_forward
+  module_fqns_per_model_part pipeline_parallel_degree pipeline_parallel_expert_parallel_overlap
+  pipeline_parallel_first_stage_less_layers pipeline_parallel_last_stage_less_layers
+  pipeline_parallel_layers_per_stage pipeline_parallel_microbatch_size
+  pipeline_parallel_microbatches pipeline_parallel_schedule pipeline_parallel_schedule_csv
+  pipeline_parallel_split_points tensor_parallel_degree
+profiling: enable_memory_snapshot enable_profiling profile_every_x_iter profile_freq profiler_active
+  profiler_warmup run_profiler save_memory_snapshot_folder save_traces_folder
+quantize.dense.float8: emulate enable_fsdp_float8_all_gather filter_fqns
+  precompute_float8_dynamic_scale_for_fsdp recipe_name
+quantize.dense.mx: filter_fqns mxfp8_dim1_cast_kernel_choice recipe_name
+quantize.grouped_mm.float8: fqns
+quantize.grouped_mm.mx: fqns recipe_name
+quantize.linear.float8: emulate enable_fsdp_float8_all_gather filter_fqns
+  precompute_float8_dynamic_scale_for_fsdp recipe_name
+quantize.linear.mx: filter_fqns mxfp8_dim1_cast_kernel_choice recipe_name
+quantize.moe.float8: fqns
+quantize.moe.mx: fqns
+training: batch_size compile data_parallel_degree data_parallel_replicate_degree
+  data_parallel_shard_degree data_parallel_type dataset dataset_path debug_moe_force_load_balance
+  deterministic disable_loss_parallel dtype enable_cpu_offload enable_float8_linear
+  enable_fp8_linear enable_fsdp_float8_all_gather enable_fsdp_fp8_all_gather enable_loss_parallel
+  float8_scaling_type_grad_output float8_scaling_type_input float8_scaling_type_weight fp8_linear
+  fsdp_reshard_after_forward gc_debug gc_freq global_batch_size local_batch_size max_norm
+  mixed_precision_param mixed_precision_reduce pipeline_parallel_degree
+  precompute_float8_dynamic_scale_for_fsdp seed seq_len steps tensor_parallel_degree warmup_steps
+training.dataloader: num_workers persistent_workers pin_memory prefetch_factor
+validation.dataloader: num_workers persistent_workers pin_memory prefetch_factor
+validation: dataset dataset_path enable enabled freq local_batch_size seq_len steps)";
 
 /// Keys that only versions before September 2024 have, and that are refused by name.
 const std::set<std::string> refused = {"training.data_parallel_degree",
@@ -154,8 +124,14 @@ TEST(TorchtitanKeys, StandInOneTableOnce) {
 }
 
 TEST(TorchtitanKeys, AreAllKnown) {
-  std::istringstream keys(every_key);
-  for (std::string key; keys >> key;) {
+  std::istringstream words(every_key);
+  std::string section;
+  for (std::string word; words >> word;) {
+    if (word.back() == ':') {
+      section = word.substr(0, word.size() - 1) + '.';
+      continue;
+    }
+    const std::string key = section + word;
     if (refused.contains(key) || key.starts_with("model.name") || key.starts_with("model.flavor"))
       continue;
     const size_t dot = key.find('.');
