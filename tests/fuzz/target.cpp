@@ -10,29 +10,12 @@
 #include <stdexcept>
 
 #include "kernels/support/error.h"
+#include "tests/support/folder.h"
 
 namespace frugal::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "frugal-fuzz-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw std::runtime_error("no folder can be made: " + name);
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::vector<FuzzTarget>& targets() {
   static std::vector<FuzzTarget> all;
@@ -76,8 +59,8 @@ void require(bool holds, std::string_view what) {
 }
 
 std::string scratch_file(const std::string& name, std::string_view bytes) {
-  static const ScratchFolder folder;
-  const fs::path path = folder.path() / name;
+  static const Folder folder;
+  const fs::path path = folder / name;
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   if (!out.write(bytes.data(), static_cast<std::streamsize>(bytes.size())))

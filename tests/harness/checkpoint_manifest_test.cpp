@@ -1,12 +1,11 @@
 #include "harness/measure/runs/checkpoint_manifest.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "kernels/support/error.h"
+#include "tests/support/folder.h"
 #include "tests/support/message_of.h"
 
 namespace frugal::harness {
@@ -25,17 +24,13 @@ const TrainingCheckpoint checkpoint = {.folder = "",
 
 /// What reading a manifest says, in which a key has another value; "" takes the key away.
 std::string error_of(const std::string& key, const json& value) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("frugal-manifest-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
+  const testing::Folder folder;
   json manifest = to_json(checkpoint);
   if (!key.empty()) manifest[key] = value;
   if (value == "") manifest.erase(key);
-  std::ofstream(folder / manifest_name) << manifest.dump();
-  const std::string said =
-      message_of<InputError>([&] { EXPECT_EQ(to_json(read_manifest(folder.string())), manifest); });
-  std::filesystem::remove_all(folder);
-  return said;
+  std::ofstream(folder / std::string(manifest_name)) << manifest.dump();
+  return message_of<InputError>(
+      [&] { EXPECT_EQ(to_json(read_manifest(folder.path())), manifest); });
 }
 
 TEST(CheckpointManifests, AreReadAsTheyWereWritten) {

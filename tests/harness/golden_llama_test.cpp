@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/checkpoint/safetensors.h"
@@ -10,6 +8,7 @@
 #include "harness/huggingface/hugging_face_config.h"
 #include "harness/settings/models.h"
 #include "tests/engine/support.h"
+#include "tests/support/folder.h"
 #include "tests/support/source_dir.h"
 
 // Small models of the Llama families computed by PyTorch (tests/golden/pytorch_llama.py
@@ -21,23 +20,6 @@ namespace {
 std::vector<int32_t> integers(const HostTensor& tensor) {
   return {tensor.values.begin(), tensor.values.end()};
 }
-
-/// A file that is gone with this.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              fmt::format("frugal-{}-{}.safetensors", name, ::getpid())) {
-    std::filesystem::remove(path_);
-  }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// The weights of a golden file, as a file of a model has them.
 void write_weights(const std::string& path, const safetensors::File& golden) {
@@ -80,9 +62,10 @@ TEST_P(GoldenLlama, LogitsLossAndGradientsEqualPyTorch) {
   c.sequence_parallel = t > 1;
   c.attention = attention;
   c.validate();
-  const TemporaryFile file(name);
-  write_weights(file.path(), golden);
-  StoredWeights weights(file.path(), c.model);
+  const testing::Folder folder;
+  const std::string file = folder / "weights.safetensors";
+  write_weights(file, golden);
+  StoredWeights weights(file, c.model);
   const auto cluster = make_cpu_cluster(c, 2);
   Trainer trainer(*cluster, c, {});
   trainer.load_weights([&](const std::string& weight) { return weights.weight(weight); });
@@ -130,14 +113,15 @@ TEST_P(EnginesParameters, AreThoseOfFiles) {
 TEST_P(EnginesParameters, AreSavedAndLoaded) {
   RunConfig c = run_of(GetParam());
   c.seed = 3;
-  const TemporaryFile file(GetParam());
+  const testing::Folder folder;
+  const std::string file = folder / "weights.safetensors";
   HostTensors before;
   {
     RunConfig parallel = c;
     parallel.tensor_parallel = parallel.pipeline_parallel = 2;
     const auto cluster = make_cpu_cluster(parallel, 2);
     Trainer trainer(*cluster, parallel, {});
-    StoredWeightsWriter writer(file.path(), c.model, c.type, {});
+    StoredWeightsWriter writer(file, c.model, c.type, {});
     trainer.each_weight([&](const std::string& name, const HostTensor& weight) {
       before[name] = weight;
       writer.write(name, weight);
@@ -147,7 +131,7 @@ TEST_P(EnginesParameters, AreSavedAndLoaded) {
   c.seed = 4;
   const auto cluster = make_cpu_cluster(c, 1);
   Trainer trainer(*cluster, c, {});
-  StoredWeights weights(file.path(), c.model);
+  StoredWeights weights(file, c.model);
   trainer.load_weights([&](const std::string& name) { return weights.weight(name); });
   size_t count = 0;
   trainer.each_weight([&](const std::string& name, const HostTensor& weight) {

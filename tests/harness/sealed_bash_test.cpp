@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/folder.h"
+
 namespace frugal::harness {
 namespace {
 
@@ -27,30 +29,27 @@ std::string said_by(const std::string& text) { return run(text).written; }
 class Hostile : public ::testing::Test {
  protected:
   Hostile() {
-    std::string name = fs::temp_directory_path() / "frugal-hostile-XXXXXX";
-    folder_ = mkdtemp(name.data());
     fs::permissions(folder(), fs::perms::all);
     std::ofstream(secret()) << "secret\n";
     std::ofstream(program()) << "#!/bin/bash\necho ran > " << folder() + "/trace"
                              << "\n";
     fs::permissions(program(), fs::perms::all);
   }
-  ~Hostile() override { fs::remove_all(folder_); }
   /// Runs a text in which @ stands for the folder.
   SealedBash run_here(std::string text) const {
     for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;)
       text.replace(at, 1, folder());
     return run(text + "\necho end >&50\n");
   }
-  std::string folder() const { return folder_; }
-  std::string secret() const { return folder_ + "/secret"; }
-  std::string program() const { return folder_ + "/program"; }
+  std::string folder() const { return folder_.path(); }
+  std::string secret() const { return folder_ / "secret"; }
+  std::string program() const { return folder_ / "program"; }
   int files() const {
     return static_cast<int>(std::distance(fs::directory_iterator(folder()), {}));
   }
 
  private:
-  std::string folder_;
+  const testing::Folder folder_;
 };
 
 TEST(SealedBash, CalculatesAsBashDoes) {
