@@ -1,7 +1,6 @@
 """bench/balanced_ring.py: what it makes of what a program says, and the table of it."""
 
 import json
-import stat
 import subprocess
 import sys
 
@@ -38,7 +37,7 @@ class BalancedRing(InFolder):
         super().setUp()
         self.program = self.folder / "frugal"
         self.program.write_text(PROGRAM)
-        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+        self.program.chmod(0o755)
 
     def run_script(self, *arguments, status=0):
         done = subprocess.run([sys.executable, "-B", SCRIPT, *map(str, arguments)], capture_output=True, text=True,

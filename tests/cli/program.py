@@ -31,6 +31,9 @@ class Cli(unittest.TestCase):
         self.assertEqual(done.returncode, status, done.stderr)
         return done
 
+    def imported(self, *arguments, status=0):
+        return json.loads(self.run_frugal("import", "--format", "json", *arguments, status=status).stdout)
+
     def records(self, folder="out"):
         lines = (self.folder / folder / "records.jsonl").read_text().splitlines()
         records = [json.loads(line) for line in lines]

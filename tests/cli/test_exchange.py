@@ -55,9 +55,6 @@ MISSING_OF_MIXTRAL = {"--num-experts", "--moe-router-topk", "--moe-router-load-b
 
 
 class Import(Cli):
-    def imported(self, *arguments, status=0):
-        return json.loads(self.run_frugal("import", "--format", "json", *arguments, status=status).stdout)
-
     def test_a_list_of_megatron_core_says_which_number_it_predicts(self):
         self.assertIn("PyTorch's allocated bytes", self.imported("--", *SMALL, "--use-mcore-models")["predicts"])
         self.assertIn("PyTorch's allocated bytes", self.run_frugal("import", "--", *SMALL, "--use-mcore-models").stdout)

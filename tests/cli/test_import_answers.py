@@ -3,16 +3,10 @@
 import json
 
 from program import Cli
-
-SMALL = ["--num-layers", "2", "--hidden-size", "64", "--num-attention-heads", "4", "--seq-length", "32",
-         "--micro-batch-size", "2", "--vocab-size", "256"]
-
+from test_exchange import SMALL
 
 
 class Answers(Cli):
-    def imported(self, *arguments, status=0):
-        return json.loads(self.run_frugal("import", "--format", "json", *arguments, status=status).stdout)
-
     def test_questions_that_a_file_leaves_open(self):
         auto = self.given(json.dumps({"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
                                       "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"},

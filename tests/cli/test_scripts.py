@@ -2,7 +2,6 @@
 
 import subprocess
 
-import test_exchange
 from program import Cli
 from test_exchange import LISTS, SMALL
 
@@ -19,8 +18,6 @@ torchrun --nproc_per_node 2 pretrain_gpt.py $A $B $C $D $E $F $G --num-attention
 
 
 class Scripts(Cli):
-    imported = test_exchange.Import.imported
-
     def test_what_follows_a_condition_is_followed(self):
         report = self.imported(self.given(CHAINS, "chains.sh"), "--set", "KIND=small", "--set", "LAYERS=3")
         given = report["configuration"]

@@ -1,14 +1,9 @@
 """What frugal import executes of torchtitan's configurations, in bytes."""
 
-import json
-
 from program import Cli
 
 
 class Torchtitan(Cli):
-    def imported(self, *arguments, status=0):
-        return json.loads(self.run_frugal("import", "--format", "json", *arguments, status=status).stdout)
-
     LLAMA = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n{}" \
         "[parallelism]\ndata_parallel_shard_degree = 8\n[activation_checkpoint]\nmode = {}\n[optimizer]\nname = \"AdamW\"\n{}"
 

@@ -245,7 +245,7 @@ class MachineBase : public ::testing::Test {
     return {{"value", value}, {"unit", unit}, {"source", "a test"}};
   }
   std::string error(const std::string& file) {
-    return message_of<InputError>([&] { (void)find_machine(file); });
+    return input_error([&] { (void)find_machine(file); });
   }
 
  private:

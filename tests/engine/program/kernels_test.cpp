@@ -73,15 +73,9 @@ TEST(ProgramHost, BoundsALayerThatTheDeviceComputesSooner) {
   RunConfig config = as(small_gpt(), "frugal");
   Machine machine = quick();
   machine.eager_overhead = 1;
-  const auto passes = [&](const RunConfig& of) {
-    const auto cluster = make_virtual_cluster(of, machine);
-    Trainer trainer(*cluster, of, {.optimizer = {}, .steps = 2});
-    (void)trainer.step(random_batch(of, 0));
-    return trainer.step(random_batch(of, 1)).seconds;
-  };
-  const double own = passes(config), eager = passes(as(config, "eager-host"));
-  EXPECT_LT(own, 1);
-  EXPECT_GT(eager, 20) << "seconds, one for each operation of a pass";
+  EXPECT_LT(testing::step_on(machine, config), 1);
+  EXPECT_GT(testing::step_on(machine, as(config, "eager-host")), 20)
+      << "seconds, one for each operation of a pass";
 }
 
 /// Full recomputation without a layer's last product: 2 · tokens · 4h · h FLOPs fewer.

@@ -24,11 +24,14 @@ inline int64_t peak_of(Module module, const RunConfig& config) {
 }
 
 /// Seconds of the second of two steps of one rank.
-inline double step_on(const std::string& machine, const RunConfig& config) {
-  const auto cluster = make_virtual_cluster(config, find_machine(machine));
+inline double step_on(const Machine& machine, const RunConfig& config) {
+  const auto cluster = make_virtual_cluster(config, machine);
   Trainer trainer(*cluster, config, {.optimizer = {}, .steps = 2});
   (void)trainer.step(random_batch(config, 0));
   return trainer.step(random_batch(config, 1)).seconds;
+}
+inline double step_on(const std::string& machine, const RunConfig& config) {
+  return step_on(find_machine(machine), config);
 }
 
 inline RunConfig as(RunConfig config, const std::string& program) {

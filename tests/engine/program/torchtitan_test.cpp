@@ -22,20 +22,24 @@ RunConfig divided_in_bf16(RunConfig c, const std::string& program) {
   return c;
 }
 
+/// All that a step on a machine takes and gives back.
+std::vector<Ledger::Change> changes_of(const RunConfig& config, const std::string& machine) {
+  const auto cluster = make_virtual_cluster(config, find_machine(machine));
+  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}});
+  cluster->rank(0).ledger.record_timeline(true);
+  (void)trainer.step(testing::empty_batch(config));
+  return cluster->rank(0).ledger.timeline();
+}
+
 /// Bytes until most activations are there, when a step's only forward pass ends.
 struct ForwardBytes {
   int64_t most = 0, most_whole = 0;  ///< of all, and of weights that are whole
   int64_t whole_at_end = 0;
 };
 ForwardBytes forward_of(const RunConfig& c) {
-  const auto cluster = make_virtual_cluster(c, find_machine("h200-hgx"));
-  Ledger& ledger = cluster->rank(0).ledger;
-  Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}});
-  ledger.record_timeline(true);
-  (void)trainer.step(testing::empty_batch(c));
   ForwardBytes now, at_end;
   int64_t all = 0, whole = 0, activations = 0, most_activations = 0;
-  for (const Ledger::Change& change : ledger.timeline()) {
+  for (const Ledger::Change& change : changes_of(c, "h200-hgx")) {
     all += change.bytes;
     if (change.kind == Kind::communication) whole += change.bytes;
     if (change.kind == Kind::activation) activations += change.bytes;
@@ -115,14 +119,10 @@ TEST(Torchtitan, HasNormsInFloat32WhereTheyAreKept) {
 
 /// Tensors of so many bytes that a step makes beside its technique's.
 int64_t made_by(const RunConfig& config, int64_t bytes) {
-  const auto cluster = make_virtual_cluster(config, find_machine("a100-selene"));
-  Ledger& ledger = cluster->rank(0).ledger;
-  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}});
-  ledger.record_timeline(true);
-  (void)trainer.step(testing::empty_batch(config));
-  return std::ranges::count_if(ledger.timeline(), [&](const Ledger::Change& change) {
-    return change.kind == Kind::workspace && change.bytes == bytes;
-  });
+  return std::ranges::count_if(changes_of(config, "a100-selene"),
+                               [&](const Ledger::Change& change) {
+                                 return change.kind == Kind::workspace && change.bytes == bytes;
+                               });
 }
 
 /// A norm's operations, of 2 bytes an element: x.float() 3, pow 4, mean 2, a product 4, type_as 3
