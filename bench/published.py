@@ -162,15 +162,15 @@ def llm_foundry(row, _):
 def others(row, _):
     flags = ["--model", "qwen2.5-7b" if row["gated"] else "gpt2-124m", "--layers", row["layers"], "--hidden", row["hidden"],
              "--heads", row["heads"], "--key-value-heads", row["kv"], "--intermediate", row["ffn"], "--vocabulary", row["vocab"],
-             "--sequence", row["seq"], "--dropout", 0, "--type", "bf16", "--precision", row["precision"],
+             "--sequence", row["seq"], "--dropout", row["dropout"], "--type", "bf16", "--precision", row["precision"],
              "--set", f"tied_embeddings={json.dumps(row['tied'])}", "--attention", row["attention"], "--recompute", row["recompute"],
              "--head-chunks", row["head_chunks"], "--tensor-parallel", row["tp"], "--pipeline-parallel", row["pp"],
              "--data-parallel", row["dp"], "--shard", "optimizer" if row["zero"] else "none", "--micro-batch", row["micro_batch"],
              "--microbatches", row["accumulation"], *["--offload-optimizer"] * row["offload_optimizer"],
              *["--narrow-logits"] * (row["program"] is None)]
     return {"name": f"{row['model']}, {row['gpus']} GPU" + "s" * (row["gpus"] > 1), "group": row["of"], "given": flags,
-            "program": row["program"], "alike": [row["source"], row["gpu"], row["layers"], row["hidden"]],
-            "techniques": {"parallel sizes": [row[key] for key in ("tp", "pp", "dp")]}, "tokens": row["global_batch"] * row["seq"],
+            "program": row["program"], "alike": [row[key] for key in ("of", "gpu", "layers", "hidden", "heads")],
+            "techniques": {"parallel sizes": [row[key] for key in ("tp", "pp", "dp")], "batch": row["micro_batch"]}, "tokens": row["global_batch"] * row["seq"],
             "sequence": row["seq"], "world": row["gpus"], "memory": None, "time": row["step_time_s"]}
 
 

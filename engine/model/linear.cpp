@@ -71,9 +71,12 @@ Tensor column_parallel_backward(const Pass& pass, const Tensor& dy, const Tensor
   }
   parallel::Arriving gathering = parallel::enter(pass, x);
   parallel::Arriving leaving = leaving_gradient();
+  Tensor waited_for;
+  if (pass.rank.config.program.waits_for_tensor_sums) waited_for = leaving.wait_at_once();
   if (bias != nullptr) pass.run(ColumnSum{dy.view().matrix(), bias->grad(pass)});
   const Tensor all = gathering.wait();
   weight_gradient(pass, dy, all, weight, summed);
+  if (!waited_for.empty()) return waited_for;
   // The other pass has its turn at the layer's other collectives: with one more here, a backward
   // pass would have more turns than the forward pass beside it, and end later.
   return leaving.wait_at_once();

@@ -163,8 +163,8 @@ void MegatronReader::imitate(const char* name, std::string_view behaviour, std::
   imitated_.push_back({said(name), std::string(note)});
 }
 
-/// Megatron-Core is imitated where the list is of its time, and what single arguments add to it, or
-/// take from it, in any case.
+/// The program of the list's time is imitated, where arguments tell it, and what single arguments
+/// add to it, or take from it, in any case.
 void MegatronReader::read_program() {
   const char* const no_masks = "--no-create-attention-mask-in-dataloader";
   const char* const no_sentences = "--bert-no-binary-head";
@@ -194,15 +194,27 @@ void MegatronReader::read_program() {
   else if (has(no_masks))
     out.same.push_back({said(no_masks), core ? "it is off" : "masks are not imitated"});
   if (core && out.given.value("narrow_logits", false)) program_ += "~copied-logits";
-  std::string program = core ? "megatron-core" + program_ : program_;
+  struct Named {
+    std::string program, list;
+  };
+  Named base;
+  if (core)
+    base = {"megatron-core", "Megatron-Core"};
+  else if (on("--deepspeed"))
+    base = {"megatron-deepspeed-2022", "Megatron-DeepSpeed"};
+  else if (is_old())
+    base = {"megatron-lm-2022", "Megatron-LM before Megatron-Core"};
+  std::string program = base.program + program_;
   if (program.starts_with('+')) program.erase(0, 1);
   if (program.empty()) return;
   for (const auto& one : imitated_) {
     out.add(one.said, "program", program, one.what);
     std::erase_if(out.missing, [&](const Imported::Part& part) { return part.said == one.said; });
   }
-  if (!core || is_given("program")) return;
-  out.assume("program", program, "the list has arguments of Megatron-Core; --program otherwise");
+  if (base.program.empty() || is_given("program")) return;
+  out.assume("program", program,
+             fmt::format("the list has arguments of {}; --program otherwise", base.list));
+  if (!core) return;
   out.predicts =
       "the peak of PyTorch's allocated bytes, which Megatron-LM logs as mem-max-allocated-bytes";
 }

@@ -165,8 +165,10 @@ const std::vector<std::pair<std::string, const char*>> megatron_arguments = {
     {"--use-mcore-models --cross-entropy-loss-fusion --global-batch-size 3 "
      "--defer-embedding-wgrad-compute",
      R"({"program": "megatron-core+float32-loss+deferred-head-gradients"})"},
-    {"--DDP-impl local --transformer-impl transformer_engine", "{}"},
-    {"--DDP-impl local", R"({"attention": "separate"})"},
+    {"--DDP-impl local --transformer-impl transformer_engine",
+     R"({"program": "megatron-lm-2022"})"},
+    {"--DDP-impl local", R"({"attention": "separate", "program": "megatron-lm-2022"})"},
+    {"--deepspeed", R"({"attention": "separate", "program": "megatron-deepspeed-2022"})"},
     {"--recompute-activations", R"({"recompute": "selective"})"},
     {"--cpu-offloading-num-layers 5", R"({"offload": true, "offload_layers": 5,
              "offload_modules": "input+residual+norm+projection+core-attention+activation+mlp"})"},

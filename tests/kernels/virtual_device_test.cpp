@@ -228,8 +228,8 @@ TEST_F(VirtualDeviceTest, OperationsAreIssuedByModulesOrByPyTorch) {
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(plane, {})), module);
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(plane, row)), module + eager);
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, product(batch, {})), eager);
-  const Softmax softmax{.x = batch, .p = batch};
-  const SoftmaxBackward softmax_backward{.dy = batch, .p = batch, .dx = batch};
+  const Softmax softmax{.x = batch, .p = batch, .dropout = {}};
+  const SoftmaxBackward softmax_backward{.dy = batch, .p = batch, .dx = batch, .dropout = {}};
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, softmax), module);
   EXPECT_DOUBLE_EQ(host_seconds(Host::transformer_engine, softmax_backward), module);
   EXPECT_DOUBLE_EQ(host_seconds(Host::eager, softmax), eager);

@@ -78,6 +78,21 @@ TEST(ProgramHost, BoundsALayerThatTheDeviceComputesSooner) {
       << "seconds, one for each operation of a pass";
 }
 
+/// Two linear maps of a layer have inputs whose gradients tensor-parallel ranks sum. Their weights'
+/// gradients take longer, and hide the sums where nobody waits.
+TEST(AwaitedTensorSums, HaveNothingBesideThem) {
+  RunConfig config = as(small_gpt(), "frugal");
+  config.tensor_parallel = 2;
+  Machine machine = quick();
+  machine.kernel_latency = 1e-4;
+  machine.collective_latency = 1e-5;
+  machine.link_latency = machine.collective_share = machine.compute_share = 0;
+  machine.link_bandwidth = 1e15;
+  EXPECT_NEAR(layer_on(machine, as(config, "awaited-tensor-sums")).seconds -
+                  layer_on(machine, config).seconds,
+              2 * machine.collective_latency, 1e-9);
+}
+
 /// Full recomputation without a layer's last product: 2 · tokens · 4h · h FLOPs fewer.
 TEST(EarlyStop, LeavesOutTheLastProductOfALayer) {
   RunConfig config = as(small_gpt(), "frugal");
