@@ -65,7 +65,8 @@ Effect memory_beside(ModelEvent at, ModelEvent until, int count = 1);
 Effect wide_memory_beside(ModelEvent at, ModelEvent until, int count = 1);
 /// x is replaced by other memory of its shape: what would be written over stays.
 Effect elsewhere(ModelEvent at);
-/// A kernel moves so many bytes for each byte of x, in that many launches: time without memory.
+/// A kernel moves so many bytes for each byte of x, in that many launches: time of a described
+/// machine, without memory. Devices that compute do not run it.
 Effect kernel(ModelEvent at, double bytes, int launches);
 /// `effect` where a condition holds.
 Effect only(When when, Effect effect);

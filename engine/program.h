@@ -130,8 +130,8 @@ struct Choices {
   OptimizerChoices optimizer;
   bool keeps_dropout_masks = false, keeps_stage_outputs = false;
   bool waits_for_tensor_sums = false;  ///< of the gradient of a linear map's input
-  bool discards_at_once = false;  ///< what a layer gives that is computed again
-  DeviceRules device;             ///< of a virtual one
+  bool discards_at_once = false;       ///< what a layer gives that is computed again
+  DeviceRules device;                  ///< of a virtual one
 };
 
 /// A program whose numbers a paper has, as far as it differs from frugal: a list of behaviours.

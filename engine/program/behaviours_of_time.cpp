@@ -174,8 +174,9 @@ std::vector<Behaviour> of_sums() {
        .instead_of = "first-chunk-buckets"},
       {.name = "awaited-tensor-sums",
        .changes = Changes::time,
-       .does = "Tensor-parallel ranks wait for the sum of the gradient of a linear map's input, and "
-               "compute nothing beside it",
+       .does =
+           "Tensor-parallel ranks wait for the sum of the gradient of a linear map's input, and "
+           "compute nothing beside it",
        .choose = [](Choices& c) { c.waits_for_tensor_sums = true; }},
       {.name = "first-chunk-buckets",
        .changes = Changes::time,

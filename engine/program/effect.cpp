@@ -84,6 +84,7 @@ Effect elsewhere(ModelEvent at) {
 
 Effect kernel(ModelEvent at, double bytes, int launches) {
   return {at, at, [bytes, launches](const Occasion& o) {
+            if (o.at.rank.device.backed()) return;  // a described machine's time alone
             // A copy reads and writes each byte.
             const double each = bytes * static_cast<double>(o.x.view().bytes()) / (2 * launches);
             const View moved{nullptr, DType::u8, {static_cast<int64_t>(each)}};

@@ -68,6 +68,17 @@ TEST(ProgramKernel, MistakesAreNamed) {
   EXPECT_THAT(error("layer-end*6"), HasSubstr("layer-ends"));
 }
 
+/// A norm that is made again has kernels besides, which move nothing that there is.
+TEST(ProgramKernel, IsNotRunOnADeviceThatComputes) {
+  RunConfig llama = as(testing::small_llama(), "frugal");
+  llama.recompute = Recompute::selective;
+  llama.recompute_modules = {LayerModule::norm};
+  const MicroBatch batch = random_batch(llama, 0).front();
+  const HostTensors own = testing::snapshot_of(llama, batch);
+  const HostTensors imitated = testing::snapshot_of(as(llama, "float32-norms"), batch);
+  EXPECT_EQ(testing::worst_error(imitated, own).value, 0);
+}
+
 /// A layer of nothing but launches takes as long as its host.
 TEST(ProgramHost, BoundsALayerThatTheDeviceComputesSooner) {
   RunConfig config = as(small_gpt(), "frugal");
