@@ -168,7 +168,10 @@ def others(row, _):
              "--data-parallel", row["dp"], "--shard", "optimizer" if row["zero"] else "none", "--micro-batch", row["micro_batch"],
              "--microbatches", row["accumulation"], *["--offload-optimizer"] * row["offload_optimizer"],
              *["--narrow-logits"] * (row["program"] is None)]
-    return {"name": f"{row['model']}, {row['gpus']} GPU" + "s" * (row["gpus"] > 1), "group": row["of"], "given": flags,
+    name = f"{row['model']}, {row['gpus']} GPU" + "s" * (row["gpus"] > 1)
+    if row["tp"] > 1:
+        name += f": {row['dp']} x {row['tp']} x {row['pp']}, {row['heads']} heads, {row['micro_batch']} x {row['accumulation']}"
+    return {"name": name, "group": row["of"], "given": flags,
             "program": row["program"], "alike": [row[key] for key in ("of", "gpu", "layers", "hidden", "heads")],
             "techniques": {"parallel sizes": [row[key] for key in ("tp", "pp", "dp")], "batch": row["micro_batch"]}, "tokens": row["global_batch"] * row["seq"],
             "sequence": row["seq"], "world": row["gpus"], "memory": None, "time": row["step_time_s"]}
