@@ -123,6 +123,9 @@ std::vector<Behaviour> of_hosts() {
       timing("transformer-engine-host",
              "The host issues operations as modules of TransformerEngine do",
              OfClock::issued_by<Host::transformer_engine>),
+      timing("separate-attention-module",
+             "Attention that is not fused is a module of TransformerEngine's, too, to the host",
+             OfClock::device<&DeviceRules::separate_attention_is_module>),
       {.name = "version-copies",
        .changes = Changes::time,
        .does = "Passes of another version of the weights than the one before copy it out of "

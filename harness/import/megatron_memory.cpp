@@ -170,7 +170,7 @@ void MegatronReader::read_program() {
   const char* const no_sentences = "--bert-no-binary-head";
   const bool core = is_core();
   if (core && is_local()) {
-    program_ += "~transformer-engine-workspace~flash-attention-copies";
+    program_ += "~transformer-engine-workspace~flash-attention-copies~separate-attention-module";
     if (out.given.value("attention", "") == "separate") program_ += "+score-buffer";
     if (on("--no-masked-softmax-fusion"))
       imitate("--no-masked-softmax-fusion", "+wide-probabilities");

@@ -81,10 +81,10 @@ double VirtualDevice::issue(Stream stream) {
   return begin_of_next(stream, machine_.launch_overhead);
 }
 
-bool VirtualDevice::is_module(const Operation& operation) {
+bool VirtualDevice::is_module(const Operation& operation) const {
   if (std::holds_alternative<Softmax>(operation) ||
       std::holds_alternative<SoftmaxBackward>(operation))
-    return true;
+    return rules_.separate_attention_is_module;
   const auto* product = std::get_if<Gemm>(&operation);
   return cost_of(operation).flops > 0 && (product == nullptr || product->batch() == 1);
 }

@@ -130,9 +130,9 @@ class VirtualDevice final : public Device, private Replay {
   double& late(Stream stream) { return state_.late[stream.index]; }
   double late(Stream stream) const { return state_.late[stream.index]; }
   /// True of operations that a module of TransformerEngine issues, not a function of PyTorch:
-  /// products with weights, and attention, which is one module whether it is fused or separate. The
-  /// softmax stands for separate attention, and PyTorch issues the products around it.
-  static bool is_module(const Operation& operation);
+  /// products with weights, and attention. Of separate attention that is the softmax, where the
+  /// program has it so, and PyTorch issues the products around it.
+  bool is_module(const Operation& operation) const;
   /// Host seconds of an operation's first kernel.
   double issue_of(Stream stream, const Operation& operation) const;
   /// Issues something in so many host seconds: when that is done and its stream is free.

@@ -58,6 +58,8 @@ struct DeviceRules {
   AttentionChoice attention = {};
   MessageRules messages = {};
   Host host = Host::launches;
+  /// Separate attention is a module of TransformerEngine's, whose softmax has the module's time.
+  bool separate_attention_is_module = false;
   Norms norms = Norms::own;
   /// The host waits for the device before and after each pass of a stage.
   bool host_waits_around_passes = false;

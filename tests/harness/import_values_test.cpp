@@ -146,11 +146,11 @@ const std::vector<std::pair<std::string, const char*>> megatron_arguments = {
     {"--attention-backend unfused", R"({"attention": "separate", "program": "megatron-core"})"},
     {"--attention-backend flash", R"({"program": "megatron-core+flash-attention"})"},
     {"--transformer-impl local", R"({"attention": "separate", "program":
-        "megatron-core~transformer-engine-workspace~flash-attention-copies+score-buffer"})"},
+        "megatron-core~transformer-engine-workspace~flash-attention-copies~separate-attention-module+score-buffer"})"},
     {"--transformer-impl local --use-flash-attn",
-     R"({"program": "megatron-core~transformer-engine-workspace~flash-attention-copies"})"},
+     R"({"program": "megatron-core~transformer-engine-workspace~flash-attention-copies~separate-attention-module"})"},
     {"--transformer-impl local --no-masked-softmax-fusion", R"({"attention": "separate", "program":
-        "megatron-core~transformer-engine-workspace~flash-attention-copies+score-buffer)"
+        "megatron-core~transformer-engine-workspace~flash-attention-copies~separate-attention-module+score-buffer)"
                                                             R"(+wide-probabilities"})"},
     {"--ckpt-format torch_dist --fp16",
      R"({"program": "megatron-core+narrow-sums", "type": "bf16"})"},
