@@ -54,17 +54,24 @@ RotaryPositions::RotaryPositions(const RankAt& at) {
     upload<float>(at.rank.device, frequencies_, values);
 }
 
-void RotaryPositions::apply(const Pass& pass, const View& qkv, Way way) const {
+void RotaryPositions::apply(const Pass& pass, const View& qkv, bool inverse) const {
   if (frequencies_.empty()) return;
   const HeadViews views(pass.rank.config.model);
-  for (const Positions::Piece& piece : parallel::group_positions(pass.rank)) {
-    const View of = piece.of(qkv);
-    pass.run(Rotary{
-        .x = way == Way::keys_alone ? views.keys_of_positions(of) : views.queries_and_keys(of),
-        .frequencies = frequencies_,
-        .first = piece.first,
-        .inverse = way == Way::inverse});
-  }
+  for (const Positions::Piece& piece : parallel::group_positions(pass.rank))
+    pass.run(Rotary{.x = views.queries_and_keys(piece.of(qkv)),
+                    .frequencies = frequencies_,
+                    .first = piece.first,
+                    .inverse = inverse});
+}
+
+void RotaryPositions::apply_to_keys(const Pass& pass, const View& qkv) const {
+  if (frequencies_.empty()) return;
+  const HeadViews views(pass.rank.config.model);
+  for (const Positions::Piece& piece : parallel::group_positions(pass.rank))
+    pass.run(Rotary{.x = views.keys_of_positions(piece.of(qkv)),
+                    .frequencies = frequencies_,
+                    .first = piece.first,
+                    .inverse = false});
 }
 
 Attention::Attention(const RankAt& at, const std::string& name, int layer)
@@ -142,13 +149,13 @@ Tensor Attention::with_keys(const Pass& pass, const Tensor& x, Saved& saved) con
   put(saved.values, views.side_by_side_values(qkv));
   saved.queries.release();
   saved.values.release();
-  positions_.apply(pass, qkv, RotaryPositions::Way::keys_alone);
+  positions_.apply_to_keys(pass, qkv);
   return core_->arranged(pass, qkv);
 }
 
 Tensor Attention::qkv_for_core(const Pass& pass, const Tensor& x) const {
   Tensor qkv = qkv_.forward(pass, x);
-  positions_.apply(pass, qkv);
+  positions_.apply(pass, qkv, false);
   return core_->arranged(pass, std::move(qkv));
 }
 
@@ -182,7 +189,7 @@ Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved,
   if (!context_again) make_core_again(pass, x, saved);
   const Tensor dqkv =
       core_->backward(pass, std::move(dcontext), std::move(saved.context), std::move(saved.core));
-  positions_.apply(pass, dqkv, RotaryPositions::Way::inverse);
+  positions_.apply(pass, dqkv, true);
   Tensor dx = qkv_.backward(pass, dqkv, x());
   step_alone(pass, qkv_.parameters());
   return dx;

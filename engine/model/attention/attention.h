@@ -9,11 +9,12 @@ class RotaryPositions {
  public:
   explicit RotaryPositions(const RankAt& at);
 
-  enum class Way : uint8_t { forward, keys_alone, inverse };
-  /// Turns all queries and keys of qkv [s or s/c, b, groups · (G + 2) · d] in place, or its keys
-  /// alone, by their positions in the whole sequence; or all of them back. Nothing in a model with
-  /// learned positions.
-  void apply(const Pass& pass, const View& qkv, Way way = Way::forward) const;
+  /// Turns all queries and keys of qkv [s or s/c, b, groups · (G + 2) · d] in place, by their
+  /// positions in the whole sequence; back where `inverse`. Nothing in a model with learned
+  /// positions.
+  void apply(const Pass& pass, const View& qkv, bool inverse) const;
+  /// Turns keys alone.
+  void apply_to_keys(const Pass& pass, const View& qkv) const;
 
  private:
   Tensor frequencies_;  // [d/2] in accumulation type; empty with learned positions
