@@ -206,7 +206,7 @@ std::optional<BenchmarkCase> case_at(const Point& point) {
 
 std::vector<BenchmarkAxis> axes_of_processes() {
   BenchmarkAxis of{"of", {}}, size{"size", {}};
-  for (const Exchange& what : exchanges) of.values.push_back(what.name);
+  for (const Exchange& what : exchanges) of.values.emplace_back(what.name);
   of.values.emplace_back(step);
   for (const int64_t bytes : sizes) size.values.push_back(name_of_size(bytes));
   for (const auto& [name, member] : layouts) size.values.push_back(name);
